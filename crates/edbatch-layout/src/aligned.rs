@@ -1,25 +1,49 @@
 //! Aligned layouts: an order of variables in memory that lets batches read their operands in place.
 //!
-//! A batch reads operands in place if the variables of each are adjacent, and if the order of the
-//! batch's operations in memory is the same for all of them. It first copies other operands into
+//! A batch runs one operation several times. It reads an operand in place if the operand's
+//! variables are adjacent in memory, and if their order there corresponds to the order of the
+//! variables of all other operands that are used in place. Any other operand is first copied into
 //! contiguous memory. [`plan`] searches for an order of the variables that copies few bytes.
 //!
-//! 1. First pass: a PQ-tree of the variables represents the orders in which every operand is
-//!    contiguous. Constraints on the positions of one operand are transferred to the other operands
-//!    of its batch, until nothing changes.
-//! 2. Second pass: the operands of a batch now have equal trees. The directions of Q-nodes and the
-//!    permutations of P-nodes depend on each other; a labelled union–find collects these relations.
+//! # Words
 //!
-//! Both passes are exact: **if a layout without copies exists, it is found**. Otherwise a greedy
-//! pass accepts operands one at a time, heaviest first, and copies each operand that is
-//! incompatible with the operands accepted before it. A failed attempt is rolled back.
+//! - A *position* of a batch is one of the operations that run together. Each operand has one
+//!   variable per position.
+//! - A *candidate* is an operand for which the order decides if it is copied: it has at least two
+//!   positions, and their variables are distinct. Equal operands of a batch are one candidate.
+//! - A *component* is a part of the problem that shares no variable and no batch with the rest.
+//!   Components are planned separately.
+//! - A candidate is *accepted* if the search has decided to use it in place, else copied.
+//! - A *constraint* is a set of variables that must be consecutive in memory. A PQ-tree represents
+//!   all orders that satisfy given constraints; to *reduce* it by a constraint is to remove the
+//!   orders that violate the constraint.
+//! - Two candidates of a batch are *isomorphic* if their parts of the PQ-tree are equal once each
+//!   variable of one is replaced by the variable at the same position of the other.
 //!
-//! The parts of a problem that share no variable and no batch are planned separately. For a part
-//! with at most [`MAX_SEARCHED`] positions, a search for a better layout follows: restarts, and
-//! branch and bound, which proves the layouts of the smallest parts optimal. A larger part keeps
-//! the result of the greedy pass, or the declaration order where that copies less.
+//! # Algorithm
 //!
-//! *Source*: section 3 and Alg. 2 of the paper. Alg. 2 withdraws whole batches; we withdraw single
+//! Accepting candidates takes two passes over the accepted candidates of a component.
+//!
+//! 1. The first pass (`transfer.rs`) reduces the tree by every accepted candidate, so that each is
+//!    contiguous. If some positions are now adjacent in one candidate, they must be adjacent in the
+//!    others of the batch too. These constraints are *transferred* until nothing changes.
+//! 2. After it, the accepted candidates of a batch are isomorphic, but the tree still allows orders
+//!    in which one is reversed, or permuted, against another. The second pass (`orient.rs`)
+//!    *relates* the matching nodes of the tree: the order of one node's children determines the
+//!    order of the other's. A labelled union–find (`relation.rs`) collects these relations, and
+//!    detects contradictions.
+//!
+//! Both passes are exact: they fail only if no order uses all accepted candidates in place. So **if
+//! a layout without copies exists, it is found**. Otherwise a greedy search (`greedy.rs`) accepts
+//! candidates one at a time, heaviest first, and copies each that is incompatible with the accepted
+//! ones. A failed attempt is rolled back.
+//!
+//! In a component with at most [`MAX_SEARCHED`] positions, a search for a better layout follows:
+//! restarts, and branch and bound, which proves the layouts of the smallest components optimal. A
+//! larger component keeps the result of the greedy search, or the declaration order where that
+//! copies less.
+//!
+//! *Source*: section 3 and Alg. 2 of the paper. Alg. 2 copies whole batches; we copy single
 //! operands, which copies less. *Cost*: linear, up to a logarithm, if a layout without copies
 //! exists; otherwise O(k log n) times that for k copies among n operands, and the search.
 //!
@@ -59,10 +83,11 @@ use greedy::choose;
 pub use layout::{Fate, Layout};
 pub use problem::{AlignedBatch, AlignedOperand, Malformed, OperandId, Problem};
 
-/// The maximum total number of positions of all operands in a part of a problem that is searched.
+/// The maximum size of a component that is searched: the total number of positions of its
+/// candidates.
 ///
-/// Larger parts are planned by the greedy pass alone: [`Search`] has no effect on them. The paper's
-/// cells have at most 65 positions, the cells of the model zoo at most 8.
+/// Larger components are planned by the greedy search alone: [`Search`] has no effect on them. The
+/// paper's cells have at most 65 positions, the cells of the model zoo at most 8.
 pub const MAX_SEARCHED: u32 = 256;
 
 /// The effort spent on problems for which no layout without copies exists. The same search of the
@@ -71,9 +96,9 @@ pub const MAX_SEARCHED: u32 = 256;
 pub struct Search {
     /// The seed of the shuffles.
     pub seed: u64,
-    /// The number of extra greedy passes for each part of a problem, each with operands reordered.
+    /// The number of extra greedy searches in each component, each with the candidates reordered.
     pub restarts: u32,
-    /// The number of compatibility tests that branch and bound may spend on each part of a problem.
+    /// The number of compatibility tests that branch and bound may spend on each component.
     pub tests: u32,
 }
 
@@ -98,10 +123,11 @@ pub fn plan(problem: &Problem, search: Search) -> Layout {
     let mut order = Vec::with_capacity(problem.variables as usize);
     let mut proved = true;
     for component in components(problem) {
-        let (part, best) = plan_component(&component, search, &mut rng);
+        let (part, optimal) = plan_component(&component, search, &mut rng);
         order.extend(part);
-        proved &= best;
+        proved &= optimal;
     }
+    // The variables without candidates are at the end.
     let mut placed = vec![false; problem.variables as usize];
     order.iter().for_each(|&variable| placed[variable as usize] = true);
     order.extend((0..problem.variables).filter(|&variable| !placed[variable as usize]));
@@ -110,7 +136,7 @@ pub fn plan(problem: &Problem, search: Search) -> Layout {
     layout
 }
 
-/// Returns an order of a component's variables, and true if it is proved that none copies less.
+/// Returns an order of a component's variables, and true if it is proved that no order copies less.
 fn plan_component(
     component: &Component,
     search: Search,

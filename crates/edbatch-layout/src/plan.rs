@@ -150,8 +150,10 @@ pub enum Operand {
         /// Index into [`Plan::lists`].
         start: u32,
     },
-    /// Any number of rows for each call: call `b` reads at `lists[rows..][ends[b - 1]..ends[b]]`,
-    /// where `ends` is `lists[ends..ends + calls]`, and the first call starts at 0.
+    /// Any number of rows for each call, such as the children of a tree node. The rows of all calls
+    /// are one list, call after call, and each call has an end in it: call `b` reads the rows
+    /// `lists[rows + i]` for `i` from the end of call `b - 1` (0 for the first call) up to its own
+    /// end, `lists[ends + b]`, exclusive.
     Many {
         /// Index into [`Plan::lists`]: one end per call.
         ends: u32,

@@ -1,10 +1,12 @@
-//! Branch and bound over the operands to copy: improves a choice, or proves it optimal.
+//! Branch and bound: improves a choice of candidates, or proves it optimal.
 //!
-//! Elements are decided one by one, heaviest first: each is accepted if it is compatible with those
-//! accepted before, and then, in a second branch, copied. A branch ends when the weight that it has
-//! copied, plus a lower bound on the weight that it must still copy, reaches the cost of the best
-//! choice. The bound adds the weights of undecided elements that are incompatible with an accepted
-//! one. Among the others it forms disjoint pairs of incompatible elements, and adds the smaller
+//! Candidates are decided one by one, heaviest first. Each is accepted if it is compatible with the
+//! accepted ones, and then, in a second branch, copied. A branch ends if no choice in it can cost
+//! less than the best one so far: if the weight copied so far, plus a lower bound on the weight
+//! still to be copied, reaches the cost of the best choice.
+//!
+//! The bound adds the weights of the undecided candidates that are incompatible with an accepted
+//! one. Among the others it forms disjoint pairs of incompatible candidates, and adds the smaller
 //! weight of each pair.
 //!
 //! *Cost*: exponential, up to the given number of compatibility tests.
@@ -16,7 +18,7 @@ use super::greedy::{Choice, by_weight};
 /// Searches for a better choice, with at most `tests` compatibility tests. Also returns true if
 /// they prove that the returned choice is optimal.
 pub(super) fn branch_and_bound(component: &Component, start: Choice, tests: u32) -> (Choice, bool) {
-    let count = component.elements.len();
+    let count = component.candidates.len();
     if start.cost == 0 || (count * count / 2) as u64 > u64::from(tests) {
         let proved = start.cost == 0;
         return (start, proved);
@@ -34,13 +36,13 @@ pub(super) fn branch_and_bound(component: &Component, start: Choice, tests: u32)
     (search.best, proved)
 }
 
-/// For each element, the elements that are incompatible with it.
+/// For each candidate, the candidates that are incompatible with it.
 fn exclusions(component: &Component) -> Vec<Vec<u32>> {
-    let count = component.elements.len() as u32;
+    let count = component.candidates.len() as u32;
     let mut excludes = vec![Vec::new(); count as usize];
     let mut accepted = Accepted::none(component);
     for a in 0..count {
-        let first = accepted.add(&[a]).expect("a single operand can always be contiguous");
+        let first = accepted.add(&[a]).expect("an order can use any single candidate in place");
         for b in a + 1..count {
             match accepted.add(&[b]) {
                 Some(second) => accepted.undo(second),
@@ -57,7 +59,7 @@ fn exclusions(component: &Component) -> Vec<Vec<u32>> {
 
 struct Search<'a> {
     component: &'a Component,
-    /// The elements in the order in which they are decided, heaviest first.
+    /// The candidates in the order in which they are decided, heaviest first.
     sequence: Vec<u32>,
     excludes: Vec<Vec<u32>>,
     accepted: Accepted<'a>,
@@ -73,70 +75,69 @@ enum State {
     Copied,
 }
 
-/// The error that all tests are used up.
+/// The error that the limit on compatibility tests is reached.
 struct Spent;
 
 impl Search<'_> {
-    /// Decides the elements from `next` on. `cost` is the total weight of the earlier elements that
-    /// are copied.
+    /// Decides the candidates from `next` on. `cost` is the total weight of the earlier candidates
+    /// that are copied.
     fn branch(&mut self, next: usize, cost: u64) -> Result<(), Spent> {
         if cost + self.bound(next) >= self.best.cost {
             return Ok(());
         }
-        let Some(&element) = self.sequence.get(next) else {
-            let accepted = |&e: &u32| self.state[e as usize] == State::Accepted;
-            let kept = (0..self.sequence.len() as u32).filter(accepted).collect();
-            self.best = Choice { kept, cost, order: self.accepted.order() };
+        let Some(&candidate) = self.sequence.get(next) else {
+            let is_accepted = |&c: &u32| self.state[c as usize] == State::Accepted;
+            let accepted = (0..self.sequence.len() as u32).filter(is_accepted).collect();
+            self.best = Choice { accepted, cost, order: self.accepted.order() };
             return Ok(());
         };
-        if !self.is_excluded(element) {
+        if !self.is_excluded(candidate) {
             self.tests = self.tests.checked_sub(1).ok_or(Spent)?;
-            if let Some(addition) = self.accepted.add(&[element]) {
-                self.state[element as usize] = State::Accepted;
+            if let Some(addition) = self.accepted.add(&[candidate]) {
+                self.state[candidate as usize] = State::Accepted;
                 let done = self.branch(next + 1, cost);
                 self.accepted.undo(addition);
-                self.state[element as usize] = State::Open;
+                self.state[candidate as usize] = State::Open;
                 done?;
             }
         }
-        self.state[element as usize] = State::Copied;
-        let done = self.branch(next + 1, cost + self.weight(element));
-        self.state[element as usize] = State::Open;
+        self.state[candidate as usize] = State::Copied;
+        let done = self.branch(next + 1, cost + self.weight(candidate));
+        self.state[candidate as usize] = State::Open;
         done
     }
 
-    fn weight(&self, element: u32) -> u64 {
-        self.component.elements[element as usize].weight
+    fn weight(&self, candidate: u32) -> u64 {
+        self.component.candidates[candidate as usize].weight
     }
 
-    fn is_excluded(&self, element: u32) -> bool {
-        let mut excludes = self.excludes[element as usize].iter();
+    fn is_excluded(&self, candidate: u32) -> bool {
+        let mut excludes = self.excludes[candidate as usize].iter();
         excludes.any(|&other| self.state[other as usize] == State::Accepted)
     }
 
-    /// Returns a lower bound on the total weight of those elements from `next` on that must be
-    /// copied.
+    /// Returns a lower bound on the weight that must be copied of the candidates from `next` on.
     fn bound(&self, next: usize) -> u64 {
         let open = &self.sequence[next..];
         let mut counted = vec![false; self.sequence.len()];
         let mut bound = 0;
-        for &element in open {
-            if self.is_excluded(element) {
-                counted[element as usize] = true;
-                bound += self.weight(element);
+        for &candidate in open {
+            if self.is_excluded(candidate) {
+                counted[candidate as usize] = true;
+                bound += self.weight(candidate);
             }
         }
-        for &element in open {
-            if counted[element as usize] {
+        for &candidate in open {
+            if counted[candidate as usize] {
                 continue;
             }
             let free = |&&other: &&u32| {
                 self.state[other as usize] == State::Open && !counted[other as usize]
             };
-            if let Some(&other) = self.excludes[element as usize].iter().find(free) {
-                counted[element as usize] = true;
+            if let Some(&other) = self.excludes[candidate as usize].iter().find(free) {
+                counted[candidate as usize] = true;
                 counted[other as usize] = true;
-                bound += self.weight(element).min(self.weight(other));
+                bound += self.weight(candidate).min(self.weight(other));
             }
         }
         bound

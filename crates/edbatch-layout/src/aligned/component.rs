@@ -1,55 +1,56 @@
-//! Components: parts of a problem that share no variable and no batch, and are laid out separately.
+//! Components: the parts of a problem that share no variable and no batch.
 //!
-//! A layout of the problem is a concatenation of the components' layouts, because only variables of
-//! an operand's own component decide whether it is contiguous and aligned.
+//! A layout of the problem is a concatenation of the components' layouts, because only the
+//! variables of a candidate's own component decide if it can be used in place.
 //!
-//! *Cost*: O(positions · α).
+//! *Cost*: O(positions · α), expected.
 
-use super::problem::{Form, OperandId, Problem};
+use std::collections::HashMap;
 
-/// A part of a problem, with its own numbering of variables and batches from 0.
-#[derive(Debug)]
+use super::problem::{AlignedBatch, Form, Problem};
+
+/// A component of a problem. It numbers its variables and its batches from 0.
+#[derive(Default, Debug)]
 pub(super) struct Component {
     /// For each variable, its number in the problem, ascending.
     pub(super) variables: Vec<u32>,
-    /// The operands that the search accepts or copies, batch by batch.
-    pub(super) elements: Vec<Element>,
+    /// The candidates, batch by batch. The search accepts or copies each of them.
+    pub(super) candidates: Vec<Candidate>,
     /// The number of batches.
     pub(super) batches: u32,
-    /// For each variable, the batches with an operand that contains it.
-    pub(super) readers: Vec<Vec<u32>>,
+    /// For each variable, the batches with a candidate that contains it.
+    pub(super) users: Vec<Vec<u32>>,
 }
 
-/// An operand with distinct variables. Equal operands of a batch are one element.
+/// An operand with distinct variables, or several equal ones of a batch.
 #[derive(Debug)]
-pub(super) struct Element {
+pub(super) struct Candidate {
     /// The batch, in the component's numbering.
     pub(super) batch: u32,
     /// The variable of each position, in the component's numbering.
     pub(super) positions: Vec<u32>,
     /// The total weight of the equal operands.
     pub(super) weight: u64,
-    /// The ids, in the problem, of the equal operands that this element stands for.
-    pub(super) occurrences: Vec<OperandId>,
 }
 
-/// Returns the components that have elements, sorted by their smallest variables.
+/// Returns the components that have candidates, sorted by their smallest variables.
 pub(super) fn components(problem: &Problem) -> Vec<Component> {
-    let elements = elements(problem);
+    let batches = (0..).zip(&problem.batches);
+    let candidates: Vec<Candidate> = batches.flat_map(|(i, batch)| candidates(i, batch)).collect();
     let mut union = Union::new(problem.variables);
-    for batch in elements.chunk_by(|a, b| a.batch == b.batch) {
-        let variables = batch.iter().flat_map(|element| &element.positions);
+    for batch in candidates.chunk_by(|a, b| a.batch == b.batch) {
+        let variables = batch.iter().flat_map(|candidate| &candidate.positions);
         variables.for_each(|&variable| union.join(batch[0].positions[0], variable));
     }
     let mut component_of = vec![usize::MAX; problem.variables as usize];
     let mut within = vec![0; problem.variables as usize];
     let mut components: Vec<Component> = Vec::new();
     for variable in 0..problem.variables {
-        // The root of each set is its smallest variable, so it comes first.
+        // The root is the smallest variable of its component, so it comes first.
         let root = union.root(variable);
         if root == variable {
             component_of[variable as usize] = components.len();
-            components.push(Component::empty());
+            components.push(Component::default());
         }
         let component = component_of[root as usize];
         component_of[variable as usize] = component;
@@ -57,70 +58,63 @@ pub(super) fn components(problem: &Problem) -> Vec<Component> {
         components[component].variables.push(variable);
     }
     let mut last_batch = vec![None; components.len()];
-    for mut element in elements {
-        let index = component_of[element.positions[0] as usize];
+    for mut candidate in candidates {
+        let index = component_of[candidate.positions[0] as usize];
         let component = &mut components[index];
-        if last_batch[index] != Some(element.batch) {
-            last_batch[index] = Some(element.batch);
+        if last_batch[index] != Some(candidate.batch) {
+            last_batch[index] = Some(candidate.batch);
             component.batches += 1;
         }
-        element.batch = component.batches - 1;
-        element.positions.iter_mut().for_each(|variable| *variable = within[*variable as usize]);
-        component.elements.push(element);
+        candidate.batch = component.batches - 1;
+        candidate.positions.iter_mut().for_each(|variable| *variable = within[*variable as usize]);
+        component.candidates.push(candidate);
     }
-    components.retain(|component| !component.elements.is_empty());
-    components.iter_mut().for_each(Component::find_readers);
+    components.retain(|component| !component.candidates.is_empty());
+    components.iter_mut().for_each(Component::find_users);
     components
 }
 
-/// Returns the elements of all batches.
-fn elements(problem: &Problem) -> Vec<Element> {
-    let mut elements: Vec<Element> = Vec::new();
-    for (batch, operands) in (0..).zip(problem.batches.iter().map(|batch| &batch.operands)) {
-        let mut named: Vec<u32> = (0..operands.len() as u32)
-            .filter(|&operand| operands[operand as usize].form() == Form::Distinct)
-            .collect();
-        let positions = |operand: u32| &operands[operand as usize].positions;
-        named.sort_by(|&a, &b| positions(a).cmp(positions(b)));
-        let first = elements.len();
-        for same in named.chunk_by(|&a, &b| positions(a) == positions(b)) {
-            elements.push(Element {
-                batch,
-                positions: positions(same[0]).clone(),
-                weight: same.iter().map(|&operand| operands[operand as usize].weight).sum(),
-                occurrences: same.iter().map(|&operand| OperandId { batch, operand }).collect(),
-            });
-        }
-        elements[first..].sort_by_key(|element| element.occurrences[0]);
+/// Returns the candidates of a batch. `number` is the batch's number in the problem.
+fn candidates(number: u32, batch: &AlignedBatch) -> Vec<Candidate> {
+    let mut candidates: Vec<Candidate> = Vec::new();
+    let mut index_of = HashMap::new();
+    for operand in batch.operands.iter().filter(|operand| operand.form() == Form::Distinct) {
+        let positions = &operand.positions;
+        let index = *index_of.entry(positions).or_insert_with(|| {
+            candidates.push(Candidate { batch: number, positions: positions.clone(), weight: 0 });
+            candidates.len() - 1
+        });
+        candidates[index].weight += operand.weight;
     }
-    elements
+    candidates
 }
 
 impl Component {
-    fn empty() -> Self {
-        Self { variables: Vec::new(), elements: Vec::new(), batches: 0, readers: Vec::new() }
-    }
-
-    fn find_readers(&mut self) {
-        self.readers = vec![Vec::new(); self.variables.len()];
-        for element in &self.elements {
-            for &variable in &element.positions {
-                let readers = &mut self.readers[variable as usize];
-                if readers.last() != Some(&element.batch) {
-                    readers.push(element.batch);
+    fn find_users(&mut self) {
+        self.users = vec![Vec::new(); self.variables.len()];
+        for candidate in &self.candidates {
+            for &variable in &candidate.positions {
+                let users = &mut self.users[variable as usize];
+                if users.last() != Some(&candidate.batch) {
+                    users.push(candidate.batch);
                 }
             }
         }
     }
 
-    /// Returns the total number of positions of all elements.
-    pub(super) fn positions(&self) -> u32 {
-        self.elements.iter().map(|element| element.positions.len() as u32).sum()
+    /// Returns the variables of a candidate, one per position.
+    pub(super) fn positions_of(&self, candidate: u32) -> &[u32] {
+        &self.candidates[candidate as usize].positions
     }
 
-    /// Returns the total weight of all elements.
+    /// Returns the total number of positions of all candidates.
+    pub(super) fn positions(&self) -> u32 {
+        self.candidates.iter().map(|candidate| candidate.positions.len() as u32).sum()
+    }
+
+    /// Returns the total weight of all candidates.
     pub(super) fn weight(&self) -> u64 {
-        self.elements.iter().map(|element| element.weight).sum()
+        self.candidates.iter().map(|candidate| candidate.weight).sum()
     }
 }
 

@@ -1,18 +1,19 @@
-//! Matches the tree nodes of two operands of a batch.
+//! Matches the tree nodes of two candidates of a batch, or finds the constraints that one of them
+//! lacks.
 //!
-//! Nodes are matched bottom-up by position. The image of a leaf is the leaf at the same position of
-//! the other operand. The image of an inner node is the common parent of its children's images, if
-//! that parent admits the same orders of them. If there is no such parent, the variables at the
-//! node's positions must still be made consecutive in the other operand.
+//! Nodes are matched bottom-up. The *image* of a leaf is the leaf at the same position of the other
+//! candidate. The image of an inner node is the common parent of its children's images, if that
+//! parent allows the same orders of them. If no node is such a parent, the variables at the node's
+//! positions are consecutive in the first candidate, but not in every order of the second.
 //!
 //! *Source*: `ParseEquivNodeOrderPair` of the paper's appendix. The paper stores one reference
-//! order for each node, but two operands of a batch may share nodes, as in its own example. We
-//! store one for each pair of operands. *Cost*: O(positions).
+//! order for each node, but two candidates of a batch may share nodes, as in its own example. We
+//! store one for each pair of candidates. *Cost*: O(positions).
 
 use super::relation::Permutation;
-use super::snapshot::{NONE, Part, Snapshot};
+use super::snapshot::{NONE, Snapshot};
 
-/// Two nodes; the order of either one's children determines the order of the other's children.
+/// A node and its image. The order of one's children determines the order of the other's children.
 #[derive(Debug)]
 pub(super) struct Pair {
     pub(super) a: u32,
@@ -22,76 +23,90 @@ pub(super) struct Pair {
     pub(super) to: Permutation,
 }
 
-/// Matches the nodes of two operands. Its memory is reused from call to call.
+/// Matches the nodes of two candidates. Its memory is reused from call to call.
 #[derive(Default, Debug)]
 pub(super) struct Matcher {
-    /// The node pairs found by the last call.
+    /// The matched nodes of the last call.
     pub(super) pairs: Vec<Pair>,
-    /// The sets of variables of the second operand that must be consecutive, found by the last
-    /// call.
-    pub(super) missing: Vec<Vec<u32>>,
-    /// For each node of the first operand its image, or `NONE`.
+    /// The constraints that the last call found: the second candidate must satisfy them to be
+    /// isomorphic to the first.
+    pub(super) constraints: Vec<Vec<u32>>,
+    /// The first node of the first candidate.
+    first: u32,
+    /// The images of the first candidate's nodes, which begin at `first`. `NONE` for no image.
     images: Vec<u32>,
+    /// The children of the current node, from left to right.
     children: Vec<u32>,
     /// For each child of the current node: the index of its image among the image's siblings.
     indices: Vec<u32>,
 }
 
 impl Matcher {
-    /// Matches the nodes of operand `a` to the nodes of operand `b`. Returns true if every node has
-    /// an image: then the operands have equal trees.
-    pub(super) fn match_operands(&mut self, tree: &Snapshot, a: &[u32], b: &[u32]) -> bool {
-        let part = tree.part(a);
+    /// Matches the nodes of candidate `a` to the nodes of candidate `b`, both given as the variable
+    /// of each position. Returns true if every node has an image: then they are isomorphic.
+    pub(super) fn match_candidates(&mut self, tree: &Snapshot, a: &[u32], b: &[u32]) -> bool {
+        let nodes = tree.nodes_of(a);
+        let (first, last) = (*nodes.start(), *nodes.end());
+        self.first = first;
         self.pairs.clear();
-        self.missing.clear();
+        self.constraints.clear();
         self.images.clear();
-        self.images.resize(part.len(), NONE);
+        self.images.resize((last - first + 1) as usize, NONE);
         for (&from, &to) in a.iter().zip(b) {
-            self.images[(tree.place(from) - part.first) as usize] = tree.place(to);
+            self.images[(tree.leaf(from) - first) as usize] = tree.leaf(to);
         }
-        let mut complete = true;
-        for place in part.first..=part.last {
-            let node = tree.node(place);
-            if node.degree == 0 {
-                continue;
-            }
-            self.collect(tree.children(place));
-            let is_root = place == part.last && node.first == part.first;
-            let size = if is_root { Size::AtLeast } else { Size::Exactly };
-            let image = self.image(tree, part, node.permutes, size);
-            if image == NONE {
-                complete = false;
-                self.report_missing(tree, part, node.permutes, is_root);
-            } else {
-                self.images[(place - part.first) as usize] = image;
-                self.pair(tree, place, image);
+        let mut isomorphic = true;
+        for id in nodes {
+            let node = tree.node(id);
+            if node.degree > 0 {
+                let is_root = id == last && node.first == first;
+                let image = self.match_node(tree, id, tree.children(id), is_root);
+                self.images[(id - first) as usize] = image;
+                isomorphic &= image != NONE;
             }
         }
-        if tree.node(part.last).first != part.first {
-            // The operand is a run of a Q-node's children.
-            self.collect(tree.children_down_to(part.first, part.last));
-            let image = self.image(tree, part, false, Size::AtLeast);
-            if image == NONE {
-                complete = false;
-                self.report_missing(tree, part, false, true);
-            } else {
-                self.pair(tree, tree.node(part.last).parent, image);
-            }
+        if tree.node(last).first != first {
+            // The candidate is a run of a Q-node's children.
+            let (parent, children) = (tree.node(last).parent, tree.children_down_to(first, last));
+            isomorphic &= self.match_node(tree, parent, children, true) != NONE;
         }
-        complete
+        isomorphic
     }
 
-    /// Stores children in `self.children`, from left to right. The iterator returns them from right
-    /// to left.
-    fn collect(&mut self, children: impl Iterator<Item = u32>) {
+    /// Matches a node, of which the children, from right to left, belong to the first candidate.
+    /// Returns its image, and adds the pair; or returns `NONE`, and adds the constraints that the
+    /// second candidate lacks. `is_root` tells that no other node of the candidate is above.
+    fn match_node(
+        &mut self,
+        tree: &Snapshot,
+        id: u32,
+        children: impl Iterator<Item = u32>,
+        is_root: bool,
+    ) -> u32 {
         self.children.clear();
         self.children.extend(children);
         self.children.reverse();
+        let permutes = tree.node(id).permutes;
+        let image = self.image(tree, permutes, is_root);
+        if image == NONE {
+            self.report_constraints(tree, permutes, is_root);
+            return NONE;
+        }
+        let to = if permutes {
+            Permutation::new(&self.indices)
+        } else if self.indices[0] > self.indices[1] {
+            Permutation::reversal()
+        } else {
+            Permutation::identity()
+        };
+        self.pairs.push(Pair { a: id, b: image, to });
+        image
     }
 
-    /// Returns the image of the node whose children are `self.children`, or `NONE`.
-    fn image(&mut self, tree: &Snapshot, part: Part, permutes: bool, size: Size) -> u32 {
-        let images = self.children.iter().map(|&child| self.images[(child - part.first) as usize]);
+    /// Returns the image of the node with the children `self.children`, or `NONE`. Fills
+    /// `self.indices`.
+    fn image(&mut self, tree: &Snapshot, permutes: bool, is_root: bool) -> u32 {
+        let images = self.children.iter().map(|&child| self.images[(child - self.first) as usize]);
         let mut parent = NONE;
         self.indices.clear();
         for image in images {
@@ -110,47 +125,30 @@ impl Matcher {
         let fits = if permutes {
             found.permutes && all
         } else {
-            !found.permutes && (all || size == Size::AtLeast) && is_run(&self.indices)
+            // A whole candidate may match a run of the children of a longer Q-node.
+            !found.permutes && (all || is_root) && is_run(&self.indices)
         };
         if fits { parent } else { NONE }
     }
 
-    fn pair(&mut self, tree: &Snapshot, a: u32, b: u32) {
-        let to = if tree.node(a).permutes {
-            Permutation::new(&self.indices)
-        } else if self.indices[0] > self.indices[1] {
-            Permutation::reversal()
-        } else {
-            Permutation::identity()
-        };
-        self.pairs.push(Pair { a, b, to });
-    }
-
-    /// Adds to `self.missing` the sets of variables that must become consecutive before the node
-    /// with the children `self.children` can have an image.
-    fn report_missing(&mut self, tree: &Snapshot, part: Part, permutes: bool, is_root: bool) {
+    /// Adds the constraints that the second candidate must satisfy before the node with the
+    /// children `self.children` can have an image.
+    fn report_constraints(&mut self, tree: &Snapshot, permutes: bool, is_root: bool) {
         let image = |variable| {
-            let leaf = tree.place(variable);
-            tree.node(self.images[(leaf - part.first) as usize]).variable
+            let leaf = tree.leaf(variable);
+            tree.node(self.images[(leaf - self.first) as usize]).variable
         };
-        let set = |children: &[u32]| -> Vec<u32> {
+        let constraint = |children: &[u32]| -> Vec<u32> {
             let variables = children.iter().flat_map(|&child| tree.variables(child));
             variables.map(image).collect()
         };
-        // The operand as a whole is known to be consecutive.
+        // The second candidate as a whole is consecutive already.
         if permutes && !is_root {
-            self.missing.push(set(&self.children));
+            self.constraints.push(constraint(&self.children));
         } else if !permutes && (self.children.len() > 2 || !is_root) {
-            self.missing.extend(self.children.windows(2).map(set));
+            self.constraints.extend(self.children.windows(2).map(constraint));
         }
     }
-}
-
-/// The required number of an image's children: exactly, or at least, the number of its node's.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Size {
-    Exactly,
-    AtLeast,
 }
 
 /// Returns true if the numbers are consecutive, ascending or descending.

@@ -31,9 +31,9 @@ pub enum Fate {
 }
 
 impl Layout {
-    /// Creates the layout with this order of the variables. In each batch, only operands that are
-    /// contiguous and have their positions in the same order as each other can be used in place
-    /// together. The group of such operands with the largest total weight is used in place.
+    /// Creates the layout with this order of the variables. In each batch, the contiguous operands
+    /// are grouped by the order of their positions. Only operands of one group can be used in place
+    /// together: those of the group with the largest total weight.
     ///
     /// *Cost*: O(positions · log positions).
     ///
@@ -49,41 +49,32 @@ impl Layout {
             order.len() == place_of.len() && !place_of.contains(&u32::MAX),
             "not a permutation"
         );
-        let mut layout = Self {
-            order,
-            fates: Vec::with_capacity(problem.batches.len()),
-            copies: 0,
-            bytes: 0,
-            feasible: false,
-            proved: false,
-        };
-        for (index, batch) in (0..).zip(&problem.batches) {
-            let mut fates = vec![Fate::Copied; batch.operands.len()];
+        let (mut fates, mut copies, mut bytes) = (Vec::new(), 0, 0);
+        for batch in &problem.batches {
             let mut distinct = Vec::new();
-            for (place, operand) in (0..).zip(&batch.operands) {
-                match operand.form() {
-                    Form::Single => fates[place as usize] = Fate::InPlace,
-                    Form::Broadcast => fates[place as usize] = Fate::Broadcast,
-                    Form::Repeats => {}
-                    Form::Distinct => {
-                        distinct.push((place, &operand.positions[..], operand.weight))
-                    }
+            let operands = (0..).zip(&batch.operands);
+            let without_order = operands.map(|(index, operand)| match operand.form() {
+                Form::Single => Fate::InPlace,
+                Form::Broadcast => Fate::Broadcast,
+                Form::Repeats => Fate::Copied,
+                Form::Distinct => {
+                    distinct.push((index, &operand.positions[..], operand.weight));
+                    Fate::Copied
                 }
+            });
+            let mut batch_fates: Vec<Fate> = without_order.collect();
+            for index in heaviest_group(distinct, &place_of) {
+                batch_fates[index as usize] = Fate::InPlace;
             }
-            for place in heaviest_group(distinct, &place_of) {
-                fates[place as usize] = Fate::InPlace;
-            }
-            for (operand, fate) in (0..).zip(&fates) {
+            for (operand, fate) in batch.operands.iter().zip(&batch_fates) {
                 if *fate == Fate::Copied {
-                    layout.copies += 1;
-                    layout.bytes += problem.operand(OperandId { batch: index, operand }).weight;
+                    copies += 1;
+                    bytes += operand.weight;
                 }
             }
-            layout.fates.push(fates);
+            fates.push(batch_fates);
         }
-        layout.feasible = layout.copies == 0;
-        layout.proved = layout.bytes == 0;
-        layout
+        Self { order, fates, copies, bytes, feasible: copies == 0, proved: bytes == 0 }
     }
 
     /// Returns the way in which an operand is accessed.
@@ -93,8 +84,9 @@ impl Layout {
     }
 }
 
-/// Returns the contiguous operands of a batch that are used in place: of the groups with equal
-/// orders of positions, the heaviest. Operands are given as index, positions and weight.
+/// Returns the operands of a batch that are used in place: among the contiguous ones, the heaviest
+/// group with the same order of positions. Operands are given as index, positions and weight; all
+/// have distinct variables.
 pub(super) fn heaviest_group<'a>(
     operands: impl IntoIterator<Item = (u32, &'a [u32], u64)>,
     place_of: &[u32],
@@ -112,8 +104,8 @@ pub(super) fn heaviest_group<'a>(
     best.unwrap_or_default().iter().map(|&(_, name, _)| name).collect()
 }
 
-/// For each position, the offset of its variable from the operand's first one in memory. `None` if
-/// the operand is not contiguous.
+/// Returns the offset of each position's variable from the start of the operand in memory, or
+/// `None` if the operand is not contiguous.
 fn position_offsets(positions: &[u32], place_of: &[u32]) -> Option<Vec<u32>> {
     let mut offsets: Vec<u32> =
         positions.iter().map(|&variable| place_of[variable as usize]).collect();

@@ -1,4 +1,7 @@
-//! Second pass: relates the orders of nodes, once the operands of every batch have equal trees.
+//! Second pass: relates the matching nodes of isomorphic candidates.
+//!
+//! Only the first candidate of a batch is matched with each of the others, because isomorphism is
+//! transitive.
 //!
 //! *Source*: `DecideNodesOrder` of Alg. 2, whose comments swap the names of the two union–finds.
 //! *Cost*: O(positions · α).
@@ -8,23 +11,21 @@ use super::isomorphism::{Matcher, Pair};
 use super::relation::Relation;
 use super::snapshot::Snapshot;
 
-/// Relates the tree nodes of the kept elements of each batch. Returns `None` if in every order of
-/// the tree, some batch has elements with different orders of their positions.
+/// Relates the tree nodes of the accepted candidates of each batch; `accepted` lists them by batch.
+/// Returns `None` if the relations contradict each other: then in every order of the tree, the
+/// positions of some batch are in different orders in two accepted candidates.
 pub(super) fn orient(
     tree: &Snapshot,
     component: &Component,
-    kept: &[Vec<u32>],
+    accepted: &[Vec<u32>],
 ) -> Option<Relation> {
     let mut relation = Relation::new(tree.len());
     let mut matcher = Matcher::default();
-    let positions = |element: u32| component.elements[element as usize].positions.as_slice();
-    for batch in kept {
-        let Some((&hub, others)) = batch.split_first() else {
-            continue;
-        };
+    for (&first, others) in accepted.iter().filter_map(|batch| batch.split_first()) {
         for &other in others {
-            let equal = matcher.match_operands(tree, positions(hub), positions(other));
-            assert!(equal, "operands have equal trees after the first pass");
+            let (first, other) = (component.positions_of(first), component.positions_of(other));
+            let isomorphic = matcher.match_candidates(tree, first, other);
+            assert!(isomorphic, "candidates of a batch are isomorphic after the first pass");
             let mut pairs = matcher.pairs.iter();
             if !pairs.all(|Pair { a, b, to }| relation.relate(*a, *b, to)) {
                 return None;

@@ -1,12 +1,13 @@
-//! The problem: batches whose operands should be contiguous, with the same order of positions in
-//! all operands of a batch.
+//! The problem: variables, and batches whose operands should be contiguous in memory, in
+//! corresponding orders.
 
 use std::fmt;
 
 /// Variables, and batches that read and write them.
 ///
 /// Any order of the variables is a layout. A batch needs no copies if each of its operands is
-/// contiguous and all its operands have the same order of positions in memory.
+/// contiguous, and if the variables of all its operands are in the same order of positions: if, for
+/// example, the variable of position 2 comes first in one of them, then it comes first in all.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Problem {
     /// The number of variables.
@@ -15,7 +16,7 @@ pub struct Problem {
     pub batches: Vec<AlignedBatch>,
 }
 
-/// Operations that run as one kernel. Each operation is a position.
+/// Operations that run as one kernel. Each operation is a *position* of the batch.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct AlignedBatch {
     /// The operands of the operations, and their results. All have the same number of positions.
@@ -124,7 +125,8 @@ pub(super) enum Form {
     /// A constraint that no order satisfies: a variable occurs in several positions, but not in
     /// all.
     Repeats,
-    /// The operand must be contiguous, with the same order of positions as the batch's others.
+    /// The operand must be contiguous, with the same order of positions as the batch's others. Only
+    /// such operands are candidates of the search.
     Distinct,
 }
 

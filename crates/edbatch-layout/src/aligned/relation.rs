@@ -1,17 +1,23 @@
-//! Labelled union–find: nodes of the tree whose orders determine each other.
+//! Labelled union–find: classes of tree nodes whose orders of children determine each other.
 //!
-//! *The law.* A label maps the children of a node to the children of another node. `relate(a, b,
-//! g)` demands that child `i` of `a` corresponds to child `g(i)` of `b`. [`find`](Relation::find)
-//! returns a root and the label that leads to it. Let label `f` lead from `a` to its root `r`, and
-//! label `h` from `b` to its root `s`. The demand holds iff the label `h · g · f⁻¹` (rightmost
-//! first) maps `r` to `s`. If `r = s`, that label must be the identity, or no order satisfies all
-//! demands.
+//! A *label* maps the children of one node to the corresponding children of another: child `i` of
+//! the first corresponds to child `label(i)` of the second. Each node stores the label that leads
+//! to its parent in the union–find; [`find`](Relation::find) composes them up to the root of the
+//! node's class. P-nodes have permutations of their children as labels. A Q-node has only two
+//! orders, so its label is the identity or the reversal. P-nodes and Q-nodes are never related.
 //!
-//! P-nodes have permutations of their children as labels. A Q-node has only two orders; its label
-//! is the identity or the reversal. The two kinds of nodes are never related to each other.
+//! *The law.* [`relate(a, b, g)`](Relation::relate) requires that child `i` of `a` corresponds to
+//! child `g(i)` of `b`. Let `f` be the label from `a` to its root `r`, and `h` the label from `b`
+//! to its root `s`. The path from `r` over `a` and `b` to `s` applies f⁻¹, then `g`, then `h`. So
+//! the requirement holds exactly if `h · g · f⁻¹` (rightmost first) is the label from `r` to `s`.
 //!
-//! *Source*: `Union` of the paper's appendix. Its formula, `σ₃⁻¹ σ₄ σ₂⁻¹ σ₁`, composes labels with
-//! different end points, which breaks the law for labels that do not commute, such as permutations.
+//! - If `r` and `s` differ, one becomes the parent of the other, with this label.
+//! - If they are the same node, this label must be the identity. Otherwise no order satisfies all
+//!   requirements.
+//!
+//! *Source*: `Union` of the paper's appendix. Its formula, `σ₃⁻¹ σ₄ σ₂⁻¹ σ₁`, composes labels of
+//! which one does not end where the next begins. That breaks the law for permutations, which do not
+//! commute.
 //! *Cost*: O(α) compositions per operation; a composition is linear in the number of children.
 
 use super::snapshot::NONE;
@@ -20,12 +26,14 @@ use super::snapshot::NONE;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Permutation(Vec<u32>);
 
-/// The related nodes and their labels.
+/// Tree nodes, and the classes of related ones.
 #[derive(Clone, Debug)]
 pub(super) struct Relation {
+    /// For each node its parent in the union–find, `NONE` for a root.
     parent: Vec<u32>,
     /// For each node the label that leads to its parent; the identity for a root.
     label: Vec<Permutation>,
+    /// For each root the number of nodes of its class.
     size: Vec<u32>,
 }
 
@@ -40,7 +48,7 @@ impl Relation {
         }
     }
 
-    /// Returns the root of a node's class, and the label that maps the node to it.
+    /// Returns the root of a node's class, and the label that leads from the node to it.
     pub(super) fn find(&mut self, node: u32) -> (u32, Permutation) {
         let mut path = Vec::new();
         let mut root = node;
@@ -58,8 +66,8 @@ impl Relation {
         (root, to_root)
     }
 
-    /// Demands that `g` maps the children of node `a` to the children of node `b`. Returns false if
-    /// that contradicts earlier demands.
+    /// Requires that child `i` of node `a` corresponds to child `g(i)` of node `b`. Returns false
+    /// if that contradicts earlier requirements.
     pub(super) fn relate(&mut self, a: u32, b: u32, g: &Permutation) -> bool {
         let (a_root, f) = self.find(a);
         let (b_root, h) = self.find(b);

@@ -1,22 +1,24 @@
 //! A flattened PQ-tree: an array of nodes in which each node follows its children.
 //!
-//! A sub-tree is a range of the array, and so are the nodes of an operand, because its variables
+//! A sub-tree is a range of the array, and so are the nodes of a candidate, because its variables
 //! are consecutive. A node with two children counts as a Q-node even if the tree has it as a
 //! P-node: its two orders are a direction and its reverse.
 //!
 //! *Cost*: O(variables).
+
+use std::ops::RangeInclusive;
 
 use pqtree::{Kind, NodeId, PqTree};
 
 /// No node; the parent of the root.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// The nodes of a tree, each after its children. A node is named by its index in the array, its
-/// *place*.
+/// The nodes of a tree, each after its children. The id of a node is its index in the array.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     nodes: Vec<Node>,
-    place_of_leaf: Vec<u32>,
+    /// For each variable, the id of its leaf.
+    leaves: Vec<u32>,
 }
 
 /// A node of a [`Snapshot`].
@@ -27,8 +29,8 @@ pub(super) struct Node {
     pub(super) index: u32,
     /// The number of children.
     pub(super) degree: u32,
-    /// The place of the first leaf below this node. All places from there up to this node's own
-    /// belong to its sub-tree.
+    /// The id of the first leaf below this node. All ids from there up to this node's own belong to
+    /// its sub-tree.
     pub(super) first: u32,
     /// The variable of a leaf, else `NONE`.
     pub(super) variable: u32,
@@ -36,42 +38,35 @@ pub(super) struct Node {
     pub(super) permutes: bool,
 }
 
-/// The nodes of an operand: a range of places.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Part {
-    pub(super) first: u32,
-    pub(super) last: u32,
-}
-
 impl Snapshot {
     pub(super) fn of(tree: &PqTree) -> Self {
         let mut snapshot = Self {
             nodes: Vec::with_capacity(2 * tree.len() as usize),
-            place_of_leaf: vec![NONE; tree.len() as usize],
+            leaves: vec![NONE; tree.len() as usize],
         };
         // The nodes without a parent so far.
         let mut open = Vec::new();
-        tree.post_order().for_each(|id| snapshot.push(tree, id, &mut open));
+        tree.post_order().for_each(|node| snapshot.push(tree, node, &mut open));
         snapshot
     }
 
     /// Appends a node, after its children.
-    fn push(&mut self, tree: &PqTree, id: NodeId, open: &mut Vec<u32>) {
-        let degree = tree.degree(id);
-        let permutes = degree > 2 && tree.kind(id) == Kind::P;
-        let variable = tree.as_leaf(id).unwrap_or(NONE);
-        let place = self.nodes.len() as u32;
-        if let Some(leaf) = tree.as_leaf(id) {
-            self.place_of_leaf[leaf as usize] = place;
+    fn push(&mut self, tree: &PqTree, node: NodeId, open: &mut Vec<u32>) {
+        let degree = tree.degree(node);
+        let permutes = degree > 2 && tree.kind(node) == Kind::P;
+        let variable = tree.as_leaf(node).unwrap_or(NONE);
+        let id = self.len();
+        if variable != NONE {
+            self.leaves[variable as usize] = id;
         }
         let children = open.len() - degree as usize;
         for (index, &child) in (0..).zip(&open[children..]) {
-            self.nodes[child as usize].parent = place;
+            self.nodes[child as usize].parent = id;
             self.nodes[child as usize].index = index;
         }
-        let first = open.get(children).map_or(place, |&child| self.nodes[child as usize].first);
+        let first = open.get(children).map_or(id, |&child| self.nodes[child as usize].first);
         open.truncate(children);
-        open.push(place);
+        open.push(id);
         self.nodes.push(Node { parent: NONE, index: 0, degree, first, variable, permutes });
     }
 
@@ -79,60 +74,55 @@ impl Snapshot {
         self.nodes.len() as u32
     }
 
-    pub(super) fn node(&self, place: u32) -> &Node {
-        &self.nodes[place as usize]
+    pub(super) fn node(&self, id: u32) -> &Node {
+        &self.nodes[id as usize]
     }
 
-    pub(super) fn place(&self, variable: u32) -> u32 {
-        self.place_of_leaf[variable as usize]
+    /// Returns the id of a variable's leaf.
+    pub(super) fn leaf(&self, variable: u32) -> u32 {
+        self.leaves[variable as usize]
     }
 
-    /// Siblings from right to left: from `last` to the one whose sub-tree begins at `first`.
+    /// Iterates over siblings from right to left: from `last` to the one whose sub-tree begins at
+    /// `first`.
     pub(super) fn children_down_to(&self, first: u32, last: u32) -> impl Iterator<Item = u32> {
         let mut next = Some(last);
         std::iter::from_fn(move || {
             let child = next?;
-            next = self.node(child).first.checked_sub(1).filter(|&place| place >= first);
+            next = self.node(child).first.checked_sub(1).filter(|&sibling| sibling >= first);
             Some(child)
         })
     }
 
-    /// The children of a node, from right to left.
-    pub(super) fn children(&self, place: u32) -> impl Iterator<Item = u32> {
-        let node = self.node(place);
-        let some = (node.degree > 0).then(|| self.children_down_to(node.first, place - 1));
+    /// Iterates over the children of a node, from right to left.
+    pub(super) fn children(&self, id: u32) -> impl Iterator<Item = u32> {
+        let node = self.node(id);
+        let some = (node.degree > 0).then(|| self.children_down_to(node.first, id - 1));
         some.into_iter().flatten()
     }
 
-    /// The variables below a node.
-    pub(super) fn variables(&self, place: u32) -> impl Iterator<Item = u32> {
-        let below = &self.nodes[self.node(place).first as usize..=place as usize];
+    /// Iterates over the variables below a node.
+    pub(super) fn variables(&self, id: u32) -> impl Iterator<Item = u32> {
+        let below = &self.nodes[self.node(id).first as usize..=id as usize];
         below.iter().map(|node| node.variable).filter(|&variable| variable != NONE)
     }
 
-    /// Returns the nodes of an operand. *Invariant*: its variables are consecutive in every order
-    /// of the tree.
-    pub(super) fn part(&self, positions: &[u32]) -> Part {
-        let places = || positions.iter().map(|&variable| self.place(variable));
-        let first = places().min().expect("operands have positions");
-        let mut last = places().max().expect("operands have positions");
+    /// Returns the ids of a candidate's nodes, which have no leaves but its variables.
+    /// *Invariant*: the variables are consecutive in every order of the tree, so the ids are a
+    /// range. The nodes are a sub-tree, or the sub-trees of adjacent children of a Q-node.
+    pub(super) fn nodes_of(&self, positions: &[u32]) -> RangeInclusive<u32> {
+        let leaves = || positions.iter().map(|&variable| self.leaf(variable));
+        let first = leaves().min().expect("candidates have positions");
+        let mut last = leaves().max().expect("candidates have positions");
         loop {
             let &Node { parent, index, .. } = self.node(last);
-            if parent == NONE || index + 1 < self.node(parent).degree {
-                break;
-            }
-            if self.node(parent).first < first {
-                break;
+            if parent == NONE
+                || index + 1 < self.node(parent).degree
+                || self.node(parent).first < first
+            {
+                return first..=last;
             }
             last = parent;
         }
-        Part { first, last }
-    }
-}
-
-impl Part {
-    /// The number of nodes.
-    pub(super) fn len(self) -> usize {
-        (self.last - self.first + 1) as usize
     }
 }
