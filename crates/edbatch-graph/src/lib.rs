@@ -100,6 +100,7 @@
 
 mod builder;
 mod call;
+mod call_error;
 mod cell;
 mod dag;
 mod graph;
@@ -114,7 +115,8 @@ mod shape;
 mod text;
 
 pub use builder::{CellBuilder, Tensor, Values};
-pub use call::{Arguments, CallError, CallErrorReason};
+pub use call::Arguments;
+pub use call_error::{CallError, CallErrorReason};
 pub use cell::{Arity, Cell, Instruction, ParameterId, Port, RecordId, Table, Var};
 pub use dag::{Dag, DagError, check_dag};
 pub use graph::Graph;
