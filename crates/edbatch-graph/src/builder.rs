@@ -104,13 +104,11 @@ impl CellBuilder {
         let Some(shape) = row else {
             let expected =
                 format!("a table of vectors or matrices of fewer than 2^31 elements, got {dims:?}");
-            self.fail(&format!("lookup {name}"), &[], &expected);
-            return self.poison();
+            return self.invalid(&format!("lookup {name}"), &[], &expected);
         };
         let parameter = self.parameter_id(parameter, dims);
         if self.state.borrow().tables.len() == MAX_ITEMS {
-            self.fail(&format!("lookup {name}"), &[], "at most 65536 tables in a cell");
-            return self.poison();
+            return self.invalid(&format!("lookup {name}"), &[], "at most 65536 tables in a cell");
         }
         let table = {
             let tables = &mut self.state.borrow_mut().tables;
@@ -128,8 +126,7 @@ impl CellBuilder {
             None => {
                 let expected =
                     format!("a vector or a matrix of fewer than 2^31 elements, got {dims:?}");
-                self.fail(&format!("parameter {name}"), &[], &expected);
-                self.poison()
+                self.invalid(&format!("parameter {name}"), &[], &expected)
             }
         }
     }
@@ -137,8 +134,7 @@ impl CellBuilder {
     /// Returns a tensor filled with one number.
     pub fn constant(&self, value: f32, shape: Shape) -> Tensor<'_> {
         if !shape.is_valid() {
-            self.fail("constant", &[shape], VALID_SIZE);
-            return self.poison();
+            return self.invalid("constant", &[shape], VALID_SIZE);
         }
         self.push(Op::Constant(value), &[], shape)
     }
@@ -171,18 +167,13 @@ impl CellBuilder {
         record: RecordId,
         op: impl Fn(u16) -> Op,
     ) -> [Tensor<'_>; N] {
-        let shapes = self.shapes(record);
-        if shapes.is_empty() {
-            self.fail(&format!("port {port}"), &[], OWN_RECORD);
-        } else if shapes.len() != N {
-            let (fields, name) = (shapes.len(), self.record_name(record));
+        let fields = self.all_fields(port, record, op);
+        if !fields.is_empty() && fields.len() != N {
+            let (fields, name) = (fields.len(), self.record_name(record));
             let expected = format!("the {fields} fields of the record {name}");
             self.fail(&format!("port {port} with {N} fields"), &[], &expected);
         }
-        std::array::from_fn(|field| match shapes.get(field) {
-            Some(&shape) => self.push(op(field as u16), &[], shape),
-            None => self.poison(),
-        })
+        std::array::from_fn(|field| fields.get(field).copied().unwrap_or_else(|| self.poison()))
     }
 
     fn all_fields(&self, port: &str, record: RecordId, op: impl Fn(u16) -> Op) -> Vec<Tensor<'_>> {
@@ -215,17 +206,13 @@ impl CellBuilder {
 
     fn apply<'c>(&'c self, op: Op, operands: &[Tensor<'c>]) -> Tensor<'c> {
         if operands.iter().any(|tensor| !std::ptr::eq(tensor.cell, self)) {
-            self.fail(&op.to_string(), &[], "tensors of this cell");
-            return self.poison();
+            return self.invalid(&op.to_string(), &[], "tensors of this cell");
         }
         let vars: Vec<Var> = operands.iter().map(Tensor::var).collect();
         let shapes: Vec<Shape> = vars.iter().map(|&var| self.shape(var)).collect();
         match op.infer(&shapes) {
             Ok(shape) => self.push(op, &vars, shape),
-            Err(expected) => {
-                self.fail(&op.to_string(), &shapes, &expected);
-                self.poison()
-            }
+            Err(expected) => self.invalid(&op.to_string(), &shapes, &expected),
         }
     }
 
@@ -246,6 +233,12 @@ impl CellBuilder {
     fn fail(&self, operation: &str, shapes: &[Shape], expected: &str) {
         let error = CellError::new(&self.name, operation, shapes, expected);
         self.state.borrow_mut().error.get_or_insert(error);
+    }
+
+    /// Stores the error of an operation, and returns a placeholder for its result.
+    fn invalid(&self, operation: &str, shapes: &[Shape], expected: &str) -> Tensor<'_> {
+        self.fail(operation, shapes, expected);
+        self.poison()
     }
 
     /// A placeholder for the result of an invalid operation.
