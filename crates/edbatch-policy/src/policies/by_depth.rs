@@ -27,7 +27,8 @@ use crate::{AnyPolicy, Frontier, Policy};
 pub struct ByDepth {
     kinds: Vec<KindPlace>,
     components: Vec<Component>,
-    /// By node: the number of nodes before it on its component's longest chain that ends at it.
+    /// The level of each node: the maximum number of nodes before it on a path inside its component.
+    /// `schedule` later replaces the levels by the index of each node's batch.
     levels: Vec<u32>,
     /// For each batch: its number of nodes at first, later the index where its next node belongs.
     places: Vec<u32>,
@@ -72,15 +73,10 @@ impl ByDepth {
         if dag.kinds() > 64 {
             return false;
         }
-        self.kinds.clear();
-        self.kinds.resize(dag.kinds(), KindPlace::default());
-        for node in (0..dag.nodes()).map(NodeId::new) {
-            let mut read = 0u64;
-            dag.arguments(node).for_each(|argument| read |= 1u64 << dag.kind(argument).0);
-            self.kinds[dag.kind(node).index()].reads |= read;
-        }
-        self.find_components();
-        self.find_levels(dag);
+        let kind = |node| dag.kind(node);
+        let nodes = || (0..dag.nodes()).map(NodeId::new).map(|node| (node, dag.arguments(node)));
+        self.find_components(dag.kinds(), kind, nodes());
+        self.find_levels(kind, nodes());
         let mut batches = 0;
         for component in &mut self.components {
             component.first = batches;
@@ -120,39 +116,56 @@ impl ByDepth {
         true
     }
 
-    /// Finds the components, in the order in which they run.
-    fn find_components(&mut self) {
+    /// Finds the components, in the order in which they run. `nodes` are all nodes with their
+    /// arguments.
+    fn find_components<A: Iterator<Item = NodeId>>(
+        &mut self,
+        count: usize,
+        kind: impl Fn(NodeId) -> Kind,
+        nodes: impl Iterator<Item = (NodeId, A)>,
+    ) {
         let Self { kinds, components, graph, .. } = self;
+        kinds.clear();
+        kinds.resize(count, KindPlace::default());
+        for (node, arguments) in nodes {
+            let mut read = 0u64;
+            arguments.for_each(|argument| read |= 1u64 << kind(argument).0);
+            kinds[kind(node).index()].reads |= read;
+        }
         graph.reset(kinds.iter().map(|kind| kind.reads));
-        let mut count = 0;
+        let mut found = 0;
         graph.components(|component| {
-            if components.len() == count {
+            if components.len() == found {
                 components.push(Component::default());
             }
-            let entry = &mut components[count];
+            let entry = &mut components[found];
             entry.depth = 0;
             entry.kinds.clear();
             entry.kinds.extend(component);
             for (member, kind) in (0..).zip(component) {
                 let place = &mut kinds[kind.index()];
-                (place.component, place.member) = (count, member);
+                (place.component, place.member) = (found, member);
             }
-            count += 1;
+            found += 1;
         });
-        components.truncate(count);
+        components.truncate(found);
     }
 
     /// Computes the level of each node in its component, and the depth of each component.
-    fn find_levels(&mut self, dag: &impl Dag) {
+    fn find_levels<A: Iterator<Item = NodeId>>(
+        &mut self,
+        kind: impl Fn(NodeId) -> Kind,
+        nodes: impl Iterator<Item = (NodeId, A)>,
+    ) {
         let Self { kinds, components, levels, .. } = self;
         levels.clear();
-        for node in (0..dag.nodes()).map(NodeId::new) {
-            let component = kinds[dag.kind(node).index()].component;
+        for (node, arguments) in nodes {
+            let component = kinds[kind(node).index()].component;
             let after = |argument: NodeId| {
-                let same = kinds[dag.kind(argument).index()].component == component;
+                let same = kinds[kind(argument).index()].component == component;
                 if same { levels[argument.index()] + 1 } else { 0 }
             };
-            let level = dag.arguments(node).map(after).max().unwrap_or(0);
+            let level = arguments.map(after).max().unwrap_or(0);
             levels.push(level);
             let depth = &mut components[component].depth;
             *depth = (*depth).max(level + 1);
@@ -164,28 +177,15 @@ impl ByDepth {
 /// component.
 impl Policy for ByDepth {
     fn start(&mut self, frontier: &Frontier) {
-        let has_components = frontier.kinds() <= 64;
-        self.kinds.clear();
-        self.kinds.resize(frontier.kinds(), KindPlace::default());
-        let nodes = || (0..frontier.nodes()).map(NodeId::new);
-        if has_components {
-            for (node, &user) in nodes().flat_map(|n| frontier.users(n).iter().map(move |u| (n, u)))
-            {
-                self.kinds[frontier.kind(user).index()].reads |= 1u64 << frontier.kind(node).0;
-            }
-            self.find_components();
+        let kind = |node| frontier.kind(node);
+        if frontier.kinds() <= 64 {
+            self.find_components(frontier.kinds(), kind, frontier.arguments());
+        } else {
+            self.kinds.clear();
+            self.kinds.resize(frontier.kinds(), KindPlace::default());
+            self.components.resize(1, Component::default());
         }
-        let Self { kinds, levels, .. } = self;
-        let component = |node| kinds[frontier.kind(node).index()].component;
-        levels.clear();
-        levels.resize(frontier.nodes(), 0);
-        for node in nodes() {
-            let after = levels[node.index()] + 1;
-            for &user in frontier.users(node).iter().filter(|&&u| component(u) == component(node)) {
-                let level = &mut levels[user.index()];
-                *level = (*level).max(after);
-            }
-        }
+        self.find_levels(kind, frontier.arguments());
     }
 
     fn next(&mut self, frontier: &Frontier) -> Kind {
