@@ -25,38 +25,19 @@ use crate::{AnyPolicy, ByDepth, Critical, Depth, Frontier, InOrder, schedule_int
 /// # Ok::<(), edbatch_graph::TextError>(())
 /// ```
 pub struct Scheduler {
-    first: First,
+    /// Tried first, if set.
+    in_order: Option<InOrder>,
+    /// Tried next, if set. Where the kinds have an order, `InOrder` makes the same batches in a
+    /// third of the time.
+    by_depth: Option<Box<ByDepth>>,
+    /// Used if neither of these methods schedules the graph.
     policy: AnyPolicy,
     frontier: Frontier,
 }
 
-/// The scheduling method that is tried before the policy.
-enum First {
-    None,
-    InOrder(InOrder),
-    /// If the kinds have an order, `InOrder` makes the batches of `ByDepth` in a third of the time.
-    InOrderOrByDepth(InOrder, Box<ByDepth>),
-}
-
-impl First {
-    fn by_depth() -> Self {
-        Self::InOrderOrByDepth(InOrder::default(), Box::default())
-    }
-
-    /// The same method with empty memory.
-    fn fork(&self) -> Self {
-        match self {
-            Self::None => Self::None,
-            Self::InOrder(_) => Self::InOrder(InOrder::default()),
-            Self::InOrderOrByDepth(..) => Self::by_depth(),
-        }
-    }
-}
-
 impl Default for Scheduler {
     fn default() -> Self {
-        let first = First::InOrder(InOrder::default());
-        Self { first, ..Self::by(Box::new(Critical::new())) }
+        Self { in_order: Some(InOrder::default()), ..Self::by(Box::new(Critical::new())) }
     }
 }
 
@@ -64,15 +45,15 @@ impl Scheduler {
     /// A scheduler that uses this policy for every graph.
     #[must_use]
     pub fn by(policy: AnyPolicy) -> Self {
-        Self { first: First::None, policy, frontier: Frontier::default() }
+        Self { in_order: None, by_depth: None, policy, frontier: Frontier::default() }
     }
 
     /// A scheduler for a device that runs independent batches in parallel. It schedules by
     /// [`ByDepth`], which makes few waves.
     #[must_use]
     pub fn by_depth() -> Self {
-        let first = First::by_depth();
-        Self { first, ..Self::by(Box::new(Depth::new())) }
+        let (in_order, by_depth) = (Some(InOrder::default()), Some(Box::default()));
+        Self { in_order, by_depth, ..Self::by(Box::new(Depth::new())) }
     }
 
     /// Schedules a graph. It allocates nothing once `self` and `schedule` have been used with the
@@ -82,15 +63,10 @@ impl Scheduler {
     /// If the graph is invalid, like [`Frontier::reset`].
     pub fn schedule(&mut self, dag: &impl Dag, schedule: &mut Schedule) {
         debug_check(dag);
-        let Self { first, policy, frontier } = self;
-        let scheduled = match first {
-            First::None => false,
-            First::InOrder(in_order) => in_order.schedule(dag, schedule),
-            First::InOrderOrByDepth(in_order, by_depth) => {
-                in_order.schedule(dag, schedule) || by_depth.schedule(dag, schedule)
-            }
-        };
-        if !scheduled {
+        let Self { in_order, by_depth, policy, frontier } = self;
+        let is_scheduled = in_order.as_mut().is_some_and(|first| first.schedule(dag, schedule))
+            || by_depth.as_mut().is_some_and(|second| second.schedule(dag, schedule));
+        if !is_scheduled {
             schedule_into(dag, policy, frontier, schedule);
         }
     }
@@ -105,6 +81,8 @@ impl Scheduler {
     /// Returns a scheduler that makes the same choices, for another thread. The two share no data.
     #[must_use]
     pub fn fork(&self) -> Self {
-        Self { first: self.first.fork(), ..Self::by(self.policy.fork()) }
+        let in_order = self.in_order.as_ref().map(|_| InOrder::default());
+        let by_depth = self.by_depth.as_ref().map(|_| Box::default());
+        Self { in_order, by_depth, ..Self::by(self.policy.fork()) }
     }
 }
