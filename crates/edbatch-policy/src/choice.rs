@@ -49,6 +49,17 @@ pub enum PolicyChoice {
     File(PathBuf),
 }
 
+/// The names without parameters.
+const NAMES: [(&str, PolicyChoice); 7] = [
+    ("depth", PolicyChoice::Depth),
+    ("by-depth", PolicyChoice::ByDepth),
+    ("agenda", PolicyChoice::Agenda),
+    ("sufficient", PolicyChoice::Sufficient),
+    ("critical", PolicyChoice::Critical),
+    ("critical:pair", PolicyChoice::CriticalPair),
+    ("critical:soft", PolicyChoice::CriticalSoft),
+];
+
 impl PolicyChoice {
     /// Creates the policy for graphs whose kinds have these names. A learned policy must have been
     /// learned for exactly these kinds.
@@ -99,17 +110,13 @@ impl FromStr for PolicyChoice {
     type Err = ChoiceError;
 
     fn from_str(word: &str) -> Result<Self, ChoiceError> {
+        if let Some((_, choice)) = NAMES.into_iter().find(|(name, _)| *name == word) {
+            return Ok(choice);
+        }
         let mut parts = word.splitn(3, ':');
         let (name, first, second) = (parts.next().unwrap_or(""), parts.next(), parts.next());
         match (name, first, second) {
             ("", None, None) => Err(ChoiceError::Empty),
-            ("depth", None, None) => Ok(Self::Depth),
-            ("by-depth", None, None) => Ok(Self::ByDepth),
-            ("agenda", None, None) => Ok(Self::Agenda),
-            ("sufficient", None, None) => Ok(Self::Sufficient),
-            ("critical", None, None) => Ok(Self::Critical),
-            ("critical", Some("pair"), None) => Ok(Self::CriticalPair),
-            ("critical", Some("soft"), None) => Ok(Self::CriticalSoft),
             ("critical", Some(_), _) => Err(ChoiceError::Critical(word.into())),
             ("beam", Some(width), within) => match width.parse() {
                 Ok(width) if width > 0 => Ok(Self::Beam(width, seconds(word, within)?)),
@@ -135,17 +142,14 @@ fn seconds(word: &str, text: Option<&str>) -> Result<Option<Duration>, ChoiceErr
 impl fmt::Display for PolicyChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Depth => f.write_str("depth"),
-            Self::ByDepth => f.write_str("by-depth"),
-            Self::Agenda => f.write_str("agenda"),
-            Self::Sufficient => f.write_str("sufficient"),
-            Self::Critical => f.write_str("critical"),
-            Self::CriticalPair => f.write_str("critical:pair"),
-            Self::CriticalSoft => f.write_str("critical:soft"),
-            Self::Beam(width, _) => write!(f, "beam:{width}"),
-            Self::Exact(_) => f.write_str("exact"),
-            Self::File(path) => write!(f, "{}", path.display()),
-        }?;
+            Self::Beam(width, _) => write!(f, "beam:{width}")?,
+            Self::Exact(_) => f.write_str("exact")?,
+            Self::File(path) => return write!(f, "{}", path.display()),
+            named => {
+                let (name, _) = NAMES.iter().find(|(_, choice)| choice == named).expect("a name");
+                return f.write_str(name);
+            }
+        }
         match self {
             Self::Beam(_, Some(within)) | Self::Exact(Some(within)) => {
                 write!(f, ":{}", within.as_secs_f64())
