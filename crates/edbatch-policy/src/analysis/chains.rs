@@ -186,12 +186,6 @@ impl Chains {
         NodeChains { height: height.into(), needs: needs.into() }
     }
 
-    /// Number of kinds that may occur.
-    #[must_use]
-    pub fn kinds(&self) -> usize {
-        self.longest.len()
-    }
-
     /// The maximum number of nodes of a kind on a path.
     #[must_use]
     pub fn longest(&self, kind: Kind) -> u32 {

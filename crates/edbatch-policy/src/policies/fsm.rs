@@ -64,12 +64,6 @@ impl Fsm {
         }
     }
 
-    /// The number of states in the table.
-    #[must_use]
-    pub fn states(&self) -> usize {
-        self.run.iter().flatten().count()
-    }
-
     /// The number of batches since the last start whose state is not in the table.
     #[must_use]
     pub fn unseen(&self) -> usize {

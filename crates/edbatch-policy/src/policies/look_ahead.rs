@@ -76,12 +76,6 @@ impl LookAhead {
         Self { rule, ..Self::default() }
     }
 
-    /// The rule.
-    #[must_use]
-    pub fn rule(&self) -> &PairRule {
-        &self.rule
-    }
-
     /// Collects the kinds that may run, and the urgencies of the ready kinds.
     fn gather(&mut self, frontier: &Frontier) {
         let Self { critical, candidates, rule, max, second_max, ready, .. } = self;
