@@ -17,53 +17,49 @@ fn ordered(dag: &PlainDag) -> PlainDag {
     ordered
 }
 
+/// Returns true if all batches of a kind are adjacent.
+fn runs_kind_after_kind(batches: &Schedule) -> bool {
+    let mut kinds: Vec<Kind> = batches.batches().map(|batch| batch.kind).collect();
+    kinds.dedup();
+    let runs = kinds.len();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds.len() == runs
+}
+
 proptest! {
+    /// The schedules are optimal, and so are those of `Critical`.
     #[test]
     fn in_order_schedules_all_graphs_whose_kinds_have_an_order(
         dags in prop::collection::vec(support::dags(150, 4), 1..4),
     ) {
-        let (mut in_order, mut schedule) = (InOrder::default(), Schedule::new());
-        for dag in &dags {
-            let found = in_order.schedule(dag, &mut schedule);
-            assert_eq!(found, support::kinds_have_an_order(dag));
-            assert_eq!(schedule.is_empty(), !found || dag.nodes() == 0);
+        let (mut in_order, mut batches) = (InOrder::default(), Schedule::new());
+        for dag in dags.iter().flat_map(|dag| [dag.clone(), ordered(dag)]) {
+            let found = in_order.schedule(&dag, &mut batches);
+            assert_eq!(found, support::kinds_have_an_order(&dag));
+            assert_eq!(batches.is_empty(), !found || dag.nodes() == 0);
             if found {
-                schedule.check(dag).unwrap();
-                assert_eq!(schedule.len(), lower_bound(dag));
+                batches.check(&dag).unwrap();
+                assert_eq!(batches.len(), lower_bound(&dag));
+                assert!(runs_kind_after_kind(&batches));
+                assert_eq!(schedule(&dag, &mut Critical::new()).len(), lower_bound(&dag));
             }
         }
     }
 
-    /// The schedule is optimal, and so is that of `Critical`.
-    #[test]
-    fn default_runs_kind_after_kind_if_kinds_have_an_order(dag in support::dags(40, 5)) {
-        let dag = ordered(&dag);
-        assert!(support::kinds_have_an_order(&dag));
-        let mut batches = Schedule::new();
-        Scheduler::default().schedule(&dag, &mut batches);
-        batches.check(&dag).unwrap();
-        assert_eq!(batches.len(), lower_bound(&dag));
-        assert_eq!(schedule(&dag, &mut Critical::new()).len(), lower_bound(&dag));
-        let mut kinds: Vec<Kind> = batches.batches().map(|batch| batch.kind).collect();
-        kinds.dedup();
-        let changes = kinds.len();
-        kinds.sort_unstable();
-        kinds.dedup();
-        assert_eq!(kinds.len(), changes, "a kind runs in two places");
-    }
-
     /// Graphs with and without an order alternate. A fork makes the same schedules.
     #[test]
-    fn default_uses_critical_if_kinds_have_no_order(
+    fn default_is_in_order_or_else_critical(
         dags in prop::collection::vec(support::dags(80, 4), 1..4)
     ) {
         let mut scheduler = Scheduler::default();
         let (mut batches, mut others) = (Schedule::new(), Schedule::new());
         for dag in dags.iter().flat_map(|dag| [dag.clone(), ordered(dag)]) {
             scheduler.schedule(&dag, &mut batches);
-            if !support::kinds_have_an_order(&dag) {
-                assert_eq!(batches, schedule(&dag, &mut Critical::new()));
+            if !InOrder::default().schedule(&dag, &mut others) {
+                others = schedule(&dag, &mut Critical::new());
             }
+            assert_eq!(batches, others);
             scheduler.fork().schedule(&dag, &mut others);
             assert_eq!(batches, others);
         }
@@ -102,9 +98,7 @@ proptest! {
             assert!(sorted(&chosen) == sorted(&batches), "the policy makes the same batches");
             if InOrder::default().schedule(&dag, &mut in_order) {
                 assert_eq!(batches.len(), in_order.len());
-                let mut kinds: Vec<Kind> = batches.batches().map(|batch| batch.kind).collect();
-                kinds.dedup();
-                assert!(kinds.len() <= dag.kinds(), "a kind runs in two places");
+                assert!(runs_kind_after_kind(&batches));
             }
         }
     }
