@@ -49,8 +49,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AnyPolicy, Comparison, Encoding, Fsm, FsmTable, LookAhead, Outcome, PairRule, PolicyChoice,
-    RuleOutcome, Symbol, UnknownEncoding,
+    AnyPolicy, Encoding, Fsm, FsmTable, LookAhead, Outcome, PairRule, PolicyChoice, RuleOutcome,
+    Symbol, UnknownEncoding,
 };
 
 const FORMAT: &str = "edbatch-policy";
@@ -332,9 +332,11 @@ fn read_table(file: &File<TableState>) -> Result<Learned, FileError> {
 fn read_rule(file: &File<RuleState>) -> Result<Learned, FileError> {
     let kinds = file.numbered_kinds()?;
     if file.encoding != PAIRS {
-        let mut unlearned = Comparison::default().unlearned().into_iter();
-        return match unlearned.find(|(policy, _)| policy.to_string() == file.encoding) {
-            Some((policy, _)) if file.rule.is_none() && file.states.is_empty() => {
+        use PolicyChoice::{Critical, CriticalPair, CriticalSoft};
+        return match file.encoding.parse() {
+            Ok(policy @ (Critical | CriticalPair | CriticalSoft))
+                if file.rule.is_none() && file.states.is_empty() =>
+            {
                 Ok(file.learned(LearnedContent::Unlearned(policy)))
             }
             _ => {

@@ -6,7 +6,7 @@ mod exhaustive;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use edbatch_graph::{Dag, Kind, NodeId, Schedule};
+use edbatch_graph::{Dag, Kind, Schedule};
 
 pub use exhaustive::{exhaustive, exhaustive_within};
 
@@ -166,14 +166,9 @@ fn kinds_of(frontier: &mut Frontier, policy: &mut impl Policy) -> Vec<Kind> {
 /// Returns the graph without the kinds that no node reads, and these kinds. One batch for each of
 /// them at the end is optimal.
 fn core(frontier: &Frontier) -> (Frontier, Vec<Kind>) {
-    let mut read = vec![false; frontier.kinds()];
-    for node in (0..frontier.nodes()).map(NodeId::new) {
-        read[frontier.kind(node).index()] |= !frontier.users(node).is_empty();
-    }
     let kinds = (0..frontier.kinds()).map(Kind::new);
-    let last = kinds.filter(|&kind| frontier.total(kind) > 0 && !read[kind.index()]);
-    let core = without_kinds(frontier, |kind| !read[kind.index()]);
-    (core, last.collect())
+    let last = kinds.filter(|&kind| frontier.total(kind) > 0 && !frontier.is_read(kind));
+    (without_kinds(frontier, |kind| !frontier.is_read(kind)), last.collect())
 }
 
 /// Returns the schedule whose batches have these kinds, in this order.

@@ -51,7 +51,7 @@ pub fn compare(mini_batches: &[impl Dag], policy: &mut (impl Policy + ?Sized)) -
     let critical = evaluation.batches(&mut Critical::new());
     let (mut learned, mut unseen) = (0, 0);
     for index in 0..mini_batches.len() {
-        learned += evaluation.batches_of(&[index], policy);
+        learned += evaluation.batches_of([index], policy);
         unseen += policy.unseen().unwrap_or(0);
     }
     let (mini_batches, bound) = (mini_batches.len(), evaluation.bound());
@@ -74,11 +74,11 @@ impl Evaluation {
     /// Counts the batches of a policy on the mini-batches with the given indices.
     pub(super) fn batches_of(
         &mut self,
-        indices: &[usize],
+        indices: impl IntoIterator<Item = usize>,
         policy: &mut (impl Policy + ?Sized),
     ) -> usize {
         let mut batches = 0;
-        for &index in indices {
+        for index in indices {
             let frontier = &mut self.0[index];
             frontier.rewind();
             run(frontier, policy, |_, _| batches += 1);
@@ -88,7 +88,6 @@ impl Evaluation {
 
     /// Counts the batches of a policy on all mini-batches.
     pub(super) fn batches(&mut self, policy: &mut (impl Policy + ?Sized)) -> usize {
-        let all: Vec<usize> = (0..self.0.len()).collect();
-        self.batches_of(&all, policy)
+        self.batches_of(0..self.0.len(), policy)
     }
 }

@@ -81,10 +81,9 @@ pub fn learn_rule<D: Dag>(
     let mut done = 0;
     for generation in 0..generations {
         let next = (0..at_once).map(|index| (generation * at_once + index) % train.len());
-        let next: Vec<usize> = next.collect();
         let deviation = 1.0 - (1.0 - LAST) * generation as f64 / generations as f64;
         search.generation(deviation, rng, |rule| {
-            environments.batches_of(&next, &mut LookAhead::new(rule))
+            environments.batches_of(next.clone(), &mut LookAhead::new(rule))
         });
         if 2 * generation >= generations {
             search.sum_up();

@@ -60,12 +60,7 @@ impl<'a, D: Dag> TrainingSet<'a, D> {
 #[must_use]
 pub fn hold_out<D>(mini_batches: Vec<D>) -> (Vec<D>, Vec<D>) {
     let count = mini_batches.len();
-    let (mut train, mut held_out) = (Vec::new(), Vec::new());
-    for (index, mini_batch) in mini_batches.into_iter().enumerate() {
-        let fourth = index % 4 == 3 || (count < 4 && index + 1 == count && index > 0);
-        if fourth { held_out.push(mini_batch) } else { train.push(mini_batch) }
-    }
-    (train, held_out)
+    divide(mini_batches, |index| index % 4 == 3 || (count < 4 && index + 1 == count && index > 0))
 }
 
 /// Divides mini-batches into those for learning and selection, and those for a final
@@ -75,13 +70,17 @@ pub fn hold_out<D>(mini_batches: Vec<D>) -> (Vec<D>, Vec<D>) {
 pub fn set_aside<D>(mini_batches: Vec<D>) -> (Vec<D>, Vec<D>) {
     let count = mini_batches.len();
     let aside = if count < 6 { 0 } else { (count / 4).max(3) };
-    let (mut learn, mut unseen) = (Vec::new(), Vec::new());
-    for (index, mini_batch) in mini_batches.into_iter().enumerate() {
-        // Spread evenly, since inputs may be sorted.
-        let is_aside = (index + 1) * aside / count > index * aside / count;
-        if is_aside { unseen.push(mini_batch) } else { learn.push(mini_batch) }
+    // Spread evenly, since inputs may be sorted.
+    divide(mini_batches, |index| (index + 1) * aside / count > index * aside / count)
+}
+
+/// Divides items by their index, and keeps their order.
+fn divide<D>(items: Vec<D>, is_in_second: impl Fn(usize) -> bool) -> (Vec<D>, Vec<D>) {
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    for (index, item) in items.into_iter().enumerate() {
+        if is_in_second(index) { second.push(item) } else { first.push(item) }
     }
-    (learn, unseen)
+    (first, second)
 }
 
 /// The error of a training set without mini-batches.

@@ -67,12 +67,9 @@ impl Values {
 
     /// Returns the kind with the largest value in a state, among those that `filter` accepts.
     fn best_of(&self, state: usize, filter: impl Fn(usize) -> bool) -> Option<Kind> {
-        let better = |best: Option<(usize, f32)>, (kind, &value): (usize, &f32)| match best {
-            Some((_, max)) if value <= max => best,
-            _ if value == f32::NEG_INFINITY || !filter(kind) => best,
-            _ => Some((kind, value)),
-        };
-        let best = self.row(state).iter().enumerate().fold(None, better);
+        let choices = self.row(state).iter().enumerate();
+        let choices = choices.filter(|&(kind, &value)| value > f32::NEG_INFINITY && filter(kind));
+        let best = choices.reduce(|best, next| if next.1 > best.1 { next } else { best });
         best.map(|(kind, _)| Kind::new(kind))
     }
 
