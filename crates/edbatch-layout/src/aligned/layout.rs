@@ -77,6 +77,15 @@ impl Layout {
         Self { order, fates, copies, bytes, feasible: copies == 0, proved: bytes == 0 }
     }
 
+    /// Returns the index of each variable in [`order`](Self::order).
+    pub(crate) fn places(&self) -> Vec<u32> {
+        let mut places = vec![0; self.order.len()];
+        for (place, &variable) in (0..).zip(&self.order) {
+            places[variable as usize] = place;
+        }
+        places
+    }
+
     /// Returns the way in which an operand is accessed.
     #[must_use]
     pub fn fate(&self, id: OperandId) -> Fate {

@@ -131,10 +131,7 @@ fn problem<'a>(
 
 /// Returns the runs of results that a layout makes contiguous and that a batch uses as a whole.
 fn blocks(equations: &Equations<'_>, inner: &InnerProblem<'_>, layout: &Layout) -> Vec<Vec<Var>> {
-    let mut place_of = vec![0; layout.order.len()];
-    for (place, &variable) in layout.order.iter().enumerate() {
-        place_of[variable as usize] = place;
-    }
+    let place_of = layout.places();
     // For each place: true if its variable is in the same block as the next.
     let mut joined = vec![false; place_of.len()];
     for (id, operand) in inner.problem.operands() {
@@ -144,7 +141,7 @@ fn blocks(equations: &Equations<'_>, inner: &InnerProblem<'_>, layout: &Layout) 
         let (Some(first), Some(last)) = (places.clone().min(), places.max()) else { continue };
         let is_own = vars.iter().all(|&var| equations.is_free(var));
         if layout.fate(id) == Fate::InPlace && is_own && is_used(equations, inner, id) {
-            joined[first..last].fill(true);
+            joined[first as usize..last as usize].fill(true);
         }
     }
     let mut blocks = Vec::new();

@@ -279,12 +279,7 @@ impl Places {
 fn order_of(variables: usize, together: Vec<Vec<u32>>) -> Vec<u32> {
     let batches = together.into_iter().filter(|set| set.len() > 1);
     let batches = batches.map(|set| AlignedBatch::uniform([set], 1)).collect();
-    let layout = aligned::plan(&Problem { variables: variables as u32, batches }, SEARCH);
-    let mut place = vec![0; layout.order.len()];
-    for (index, &variable) in (0..).zip(&layout.order) {
-        place[variable as usize] = index;
-    }
-    place
+    aligned::plan(&Problem { variables: variables as u32, batches }, SEARCH).places()
 }
 
 #[cfg(test)]
