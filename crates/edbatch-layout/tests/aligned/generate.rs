@@ -66,6 +66,17 @@ pub(crate) fn replace_some(problem: &mut Problem, mut random: impl FnMut(u32) ->
     }
 }
 
+/// Adds to one batch, which has more than two positions, the reverse of an operand: a single
+/// conflict.
+pub(crate) fn add_reversed(problem: &mut Problem) {
+    let mut batches = problem.batches.iter_mut();
+    let batch = batches.find(|batch| batch.operands[0].positions.len() > 2);
+    let batch = batch.expect("some batch has more than two positions");
+    let mut reversed = batch.operands[0].clone();
+    reversed.positions.reverse();
+    batch.operands.push(reversed);
+}
+
 /// The same problem with its variables renumbered, and its batches, operands and positions
 /// shuffled.
 pub(crate) fn disguise(problem: &Problem, random: &mut impl FnMut(u32) -> u32) -> Problem {
