@@ -32,7 +32,8 @@ use crate::atomic_file::{named, prepare};
 pub struct AtomicFolder {
     partial: TempDir,
     path: PathBuf,
-    /// Holds the lock, where the system locks folders.
+    /// The lock on the partial folder, released when dropped. `None` if the system cannot lock
+    /// folders.
     _lock: Option<File>,
 }
 

@@ -77,9 +77,10 @@ pub enum Conflict {
         /// A leaf of the set.
         beyond: u32,
     },
-    /// `inside[0]` with `outside[0]`, and `inside[1]` with `outside[1]`, are two groups that never
-    /// mix, and `beyond` is never between them. So a run from `beyond` to the farther group
-    /// contains all of the nearer group, its `outside` included.
+    /// There are two groups: `inside[0]` with `outside[0]`, and `inside[1]` with `outside[1]`. In
+    /// every order, each group is separate from the other, and `beyond` is not between the groups.
+    /// So consecutive leaves from `beyond` to the farther group include the whole nearer group,
+    /// with its `outside`.
     TwoSplits {
         /// Leaves of the set, one of each group.
         inside: [u32; 2],
@@ -88,8 +89,9 @@ pub enum Conflict {
         /// A leaf of the set.
         beyond: u32,
     },
-    /// `inside[i]` with `outside[i]`, for i from 0 to 2, are three groups that never mix. The set
-    /// would need a border inside each group, but a consecutive set has only two borders.
+    /// There are three groups, `inside[i]` with `outside[i]` for i from 0 to 2. In every order,
+    /// each group is separate from the others. A consecutive set would need one of its ends inside
+    /// each group, but it has only two ends.
     ThreeSplits {
         /// Leaves of the set, one of each group.
         inside: [u32; 3],

@@ -44,7 +44,8 @@ impl PqTree {
         count
     }
 
-    /// Multiplies the factors of the number of orders, all below 2³². Stops at a product of `None`.
+    /// Multiplies `one` by each factor of the number of orders. Every factor is below 2³². Returns
+    /// `None` as soon as `multiply` does.
     fn factors<N>(&self, one: N, mut multiply: impl FnMut(N, u128) -> Option<N>) -> Option<N> {
         let mut live = self.nodes.tags().iter().filter(|tag| tag.is_live());
         live.try_fold(one, |product, tag| {

@@ -171,7 +171,8 @@ impl Marks<'_> {
         Some(Conflict::Enclosed { inside: self.leaf_below_marked(inside), outside, beyond })
     }
 
-    /// Returns the border at the end of a run of marked children, given the border at its start.
+    /// Walks along consecutive marked children from the first one, whose unmarked neighbour is
+    /// `beyond`. Returns the last marked child and its unmarked neighbour.
     fn end_of_run(&self, first: NodeId, beyond: NodeId) -> Border {
         let (mut before, mut child) = (beyond, first);
         loop {
@@ -183,7 +184,7 @@ impl Marks<'_> {
         }
     }
 
-    /// Returns all borders of runs of marked children of the Q-node at `place`.
+    /// Returns all borders between a marked and an unmarked child of the Q-node at `place`.
     fn borders(&self, place: u32) -> Vec<Border> {
         let siblings = |child| self.nodes.siblings(child).map(|beside| (child, beside));
         let marked = self

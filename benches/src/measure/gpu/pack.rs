@@ -49,7 +49,8 @@ pub struct Contents<'a> {
     pub workloads: Vec<(&'a Family, Vec<usize>)>,
 }
 
-/// Makes a pack, complete or not at all. `options` are the options for its [`Contents`].
+/// Writes a pack to a new folder; if it fails, it leaves no folder. `options` are the command-line
+/// options that determine the pack's [`Contents`].
 pub fn pack(folder: &Path, options: &[String]) -> Result<(), Failure> {
     if folder.exists() {
         return Err(format!("{}: exists already; name a new folder", folder.display()).into());

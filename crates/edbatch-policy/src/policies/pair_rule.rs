@@ -19,7 +19,7 @@ pub struct PairRule {
 }
 
 impl PairRule {
-    /// The maximum number of kinds of a graph for which weights are used.
+    /// A graph with more kinds than this ignores the [`weights`](Self::weights).
     pub const MAX_KINDS: usize = 256;
 
     /// `critical:pair`: compares scores only if several kinds are equally good by the bound.
