@@ -27,8 +27,8 @@ use crate::{AnyPolicy, Frontier, Policy};
 pub struct ByDepth {
     kinds: Vec<KindPlace>,
     components: Vec<Component>,
-    /// The level of each node: the maximum number of nodes before it on a path inside its component.
-    /// `schedule` later replaces the levels by the index of each node's batch.
+    /// The level of each node: the maximum number of nodes before it on a path inside its
+    /// component. `schedule` later replaces the levels by the index of each node's batch.
     levels: Vec<u32>,
     /// For each batch: its number of nodes at first, later the index where its next node belongs.
     places: Vec<u32>,
