@@ -9,6 +9,8 @@ pub struct Lattice<T = String> {
     pub words: Vec<WordArc<T>>,
     /// A tag for every character, or empty.
     pub tags: Vec<String>,
+    /// The class of every character that has one, or empty.
+    pub labels: Vec<Option<u32>>,
 }
 
 /// A word that spans the characters `start..=end`, counted from 0.
@@ -42,6 +44,7 @@ impl<T> Lattice<T> {
             chars: self.chars.iter().map(char).collect(),
             words: self.words.iter().map(arc).collect(),
             tags: self.tags.clone(),
+            labels: self.labels.clone(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Lattices as JSON, one per line:
 //! `{"chars": ["一", "节"], "words": [[0, 1, "一节"]], "tags": ["O", "O"]}`.
 //!
-//! `tags` is optional, `words` is not; other members are ignored. An empty line is an empty
+//! `tags` and `labels` (for each character a number or null) are optional, `words` is not; other members are ignored. An empty line is an empty
 //! lattice.
 
 use std::io::BufRead;
@@ -48,6 +48,8 @@ struct JsonLattice {
     words: Vec<(u32, u32, String)>,
     #[serde(default)]
     tags: Vec<String>,
+    #[serde(default)]
+    labels: Vec<Option<u32>>,
 }
 
 fn lattice_of_line<R: BufRead>(lines: &Lines<R>) -> Result<Lattice, Error> {
@@ -55,7 +57,7 @@ fn lattice_of_line<R: BufRead>(lines: &Lines<R>) -> Result<Lattice, Error> {
     if line.is_empty() {
         return Ok(Lattice::default());
     }
-    let JsonLattice { chars, words, tags } =
+    let JsonLattice { chars, words, tags, labels } =
         serde_json::from_str(line).map_err(|wrong| json_error(lines, &wrong))?;
     let outside =
         |&(start, end, _): &(u32, u32, String)| end <= start || end as usize >= chars.len();
@@ -65,13 +67,14 @@ fn lattice_of_line<R: BufRead>(lines: &Lines<R>) -> Result<Lattice, Error> {
         let byte = offset(line, |raw| raw.words.get(index).copied());
         return Err(lines.error(byte, expected, format!("start {start}, end {end}")));
     }
-    if !tags.is_empty() && tags.len() != chars.len() {
-        let expected = format!("no tag or one for each of {} characters", chars.len());
-        let byte = offset(line, |raw| raw.tags);
-        return Err(lines.error(byte, expected, format!("{} tags", tags.len())));
+    let counts = [("tag", tags.len()), ("label", labels.len())];
+    if let Some((one, count)) = counts.into_iter().find(|(_, n)| ![0, chars.len()].contains(n)) {
+        let expected = format!("no {one} or one for each of {} characters", chars.len());
+        let byte = offset(line, |raw| if one == "tag" { raw.tags } else { raw.labels });
+        return Err(lines.error(byte, expected, format!("{count} {one}s")));
     }
     let words = words.into_iter().map(|(start, end, word)| WordArc { start, end, word }).collect();
-    Ok(Lattice { chars, words, tags })
+    Ok(Lattice { chars, words, tags, labels })
 }
 
 fn json_error<R: BufRead>(lines: &Lines<R>, wrong: &serde_json::Error) -> Error {
@@ -94,6 +97,8 @@ struct RawLattice<'a> {
     words: Vec<&'a RawValue>,
     #[serde(borrow)]
     tags: Option<&'a RawValue>,
+    #[serde(borrow)]
+    labels: Option<&'a RawValue>,
 }
 
 /// Returns the offset of a part of a line. Parses the line again; called only for error messages.

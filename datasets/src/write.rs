@@ -67,18 +67,22 @@ pub fn write_lattices(lattices: &[Lattice], mut writer: impl Write) -> io::Resul
     struct JsonLattice<'a> {
         chars: &'a [String],
         words: Vec<(u32, u32, &'a str)>,
-        #[serde(skip_serializing_if = "no_tags")]
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
         tags: &'a [String],
-    }
-    fn no_tags(tags: &&[String]) -> bool {
-        tags.is_empty()
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        labels: &'a [Option<u32>],
     }
     for lattice in lattices {
         let words =
             lattice.words.iter().map(|arc| (arc.start, arc.end, arc.word.as_str())).collect();
         serde_json::to_writer(
             &mut writer,
-            &JsonLattice { chars: &lattice.chars, words, tags: &lattice.tags },
+            &JsonLattice {
+                chars: &lattice.chars,
+                words,
+                tags: &lattice.tags,
+                labels: &lattice.labels,
+            },
         )?;
         writeln!(writer)?;
     }

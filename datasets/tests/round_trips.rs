@@ -51,7 +51,7 @@ fn lattice() -> impl Strategy<Value = Lattice<u32>> {
         });
         let mut words: Vec<_> = arcs.filter(|arc| (arc.end as usize) < chars.len()).collect();
         words.sort_by_key(|arc| arc.end);
-        Lattice { chars, words, tags }
+        Lattice { chars, words, tags, labels: Vec::new() }
     })
 }
 

@@ -74,6 +74,7 @@ impl CellBuilder {
             instructions: state.instructions,
             outputs,
             record,
+            row: record,
         };
         (state.declarations, state.error.map_or(Ok(cell), Err))
     }

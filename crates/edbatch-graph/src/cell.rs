@@ -43,6 +43,7 @@ pub struct Cell {
     pub(crate) instructions: Vec<Instruction>,
     pub(crate) outputs: Vec<Var>,
     pub(crate) record: RecordId,
+    pub(crate) row: RecordId,
 }
 
 /// A port whose argument is the index of a row of a parameter, for example of an embedding.
@@ -118,7 +119,7 @@ impl Cell {
         &self.instructions[var.index()]
     }
 
-    /// Returns the variables that a call returns, one for each field of its record.
+    /// Returns the variables that a call returns, one for each field of its [row](Self::row).
     #[must_use]
     pub fn outputs(&self) -> &[Var] {
         &self.outputs
@@ -128,6 +129,13 @@ impl Cell {
     #[must_use]
     pub fn record(&self) -> RecordId {
         self.record
+    }
+
+    /// Returns the type of the row that a call writes: the fields of its record, and in a
+    /// [`TrainingNetwork`](crate::TrainingNetwork) behind them what it saves for its adjoint.
+    #[must_use]
+    pub fn row(&self) -> RecordId {
+        self.row
     }
 
     /// Returns true if the last port takes any number of values.

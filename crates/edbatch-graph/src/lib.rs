@@ -98,6 +98,7 @@
 //! the sources: `dag.rs`, then `op.rs`, `builder.rs`, `network.rs`, `graph.rs`, `schedule.rs`.
 #![forbid(unsafe_code)]
 
+mod adjoint;
 mod builder;
 mod call;
 mod call_error;
@@ -113,6 +114,7 @@ mod plain_dag;
 mod schedule;
 mod shape;
 mod text;
+mod training;
 
 pub use builder::{CellBuilder, Tensor, Values};
 pub use call::Arguments;
@@ -122,13 +124,16 @@ pub use dag::{Dag, DagError, check_dag};
 pub use graph::Graph;
 pub use id::{Kind, NodeId, Source, Value};
 pub use network::{CellError, Field, Initial, Network, Parameter, Record};
-pub use op::{Op, Reduction};
+pub use op::{Op, Reduction, Slope};
 #[cfg(feature = "petgraph")]
 pub use petgraph::{EdgeId, EdgeReference, Edges, Neighbors, Petgraph, Visited};
 pub use plain_dag::PlainDag;
 pub use schedule::{Batch, Schedule, ScheduleError, Violation};
 pub use shape::Shape;
 pub use text::{TextError, TextErrorKind, parse_text, write_text};
+pub use training::{
+    Adjoint, NoGradient, ParameterSum, RowAdjoint, TrainingNetwork, training_network,
+};
 
 /// The README's example, compiled and run by the tests.
 #[cfg(doctest)]

@@ -25,7 +25,7 @@ use crate::{Cell, Kind, ParameterId, RecordId, Shape, Tensor, Value};
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Network {
     pub(crate) declarations: Declarations,
-    cells: Vec<Cell>,
+    pub(crate) cells: Vec<Cell>,
     initial: Vec<Initial>,
 }
 

@@ -71,6 +71,30 @@ pub enum Op {
     },
     /// The transpose of a matrix.
     Transpose,
+    /// A gradient times the slope of an activation function: `g ∘ f'(x)`, computed from `g` and from
+    /// the function's result `f(x)`. Only in adjoint cells, like the next three.
+    Slope(Slope),
+    /// The gradient of an operand that was broadcast: sums to this shape, over the columns of a
+    /// matrix or over all elements.
+    Fold(Shape),
+    /// The operand divided by the number of values at a port that takes any number of them.
+    Share {
+        /// Index of the port in the cell.
+        port: u16,
+    },
+    /// The outer product of two vectors: the matrix of all `aᵢ · bⱼ`.
+    Outer,
+}
+
+/// An activation function, for [`Op::Slope`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Slope {
+    /// For y = sigmoid x: `g ∘ (1 - y) ∘ y`.
+    Sigmoid,
+    /// For y = tanh x: `g ∘ (1 - y ∘ y)`.
+    Tanh,
+    /// For y = max(x, 0): `g` where `y > 0`, else 0.
+    Relu,
 }
 
 /// The reduction of the values at a port to one tensor per field.
@@ -117,6 +141,7 @@ impl Op {
                 | Self::Relu
                 | Self::Exp
                 | Self::Log
+                | Self::Slope(_)
         )
     }
 
@@ -156,6 +181,13 @@ impl Op {
             (Self::Slice { start, rows }, &[shape]) => slice(shape, start, rows),
             (Self::Transpose, &[Matrix(rows, columns)]) => Ok(Matrix(columns, rows)),
             (Self::Transpose, _) => Err("a matrix".into()),
+            (Self::Slope(_), &[a, b]) if a == b => Ok(a),
+            (Self::Slope(_), _) => Err("two operands of equal shapes".into()),
+            (Self::Fold(to), &[from]) if broadcast(from, to) == Some(from) => Ok(to),
+            (Self::Fold(_), _) => Err("an operand that the result broadcasts to".into()),
+            (Self::Share { .. }, &[shape]) => Ok(shape),
+            (Self::Outer, &[Vector(m), Vector(n)]) => elements(Matrix(m, n)),
+            (Self::Outer, _) => Err("two vectors".into()),
             (Self::Add | Self::Sub | Self::Mul | Self::Div, _) => Err("two operands".into()),
             (_, &[shape]) if self.is_elementwise() => Ok(shape),
             _ => Err("a different number of operands".into()),
@@ -235,6 +267,12 @@ impl fmt::Display for Op {
                 write!(f, "slice {start}..{}", u64::from(*start) + u64::from(*rows))
             }
             Self::Transpose => f.write_str("transpose"),
+            Self::Slope(Slope::Sigmoid) => f.write_str("slope of sigmoid"),
+            Self::Slope(Slope::Tanh) => f.write_str("slope of tanh"),
+            Self::Slope(Slope::Relu) => f.write_str("slope of relu"),
+            Self::Fold(shape) => write!(f, "fold to {shape}"),
+            Self::Share { port } => write!(f, "share of input {port}"),
+            Self::Outer => f.write_str("outer"),
         }
     }
 }

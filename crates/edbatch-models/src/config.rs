@@ -12,6 +12,9 @@ pub struct ModelConfig {
     pub model: ModelName,
     /// The default file of inputs, relative to the folder.
     pub input: String,
+    /// The default file of translations for training, relative to the folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
     /// Elements of a hidden vector.
     pub hidden: usize,
     /// Elements of an embedding.
@@ -149,6 +152,7 @@ impl ModelConfig {
         Self {
             model,
             input: String::new(),
+            target: None,
             hidden,
             embed,
             classes: classes.then_some(outputs),

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use edbatch_datasets::Error;
 
 use crate::input::inputs_from;
-use crate::{ConfigError, Inputs, Lexicon, ModelConfig, Zoo, inputs};
+use crate::targets::examples;
+use crate::{ConfigError, Examples, Inputs, Lexicon, ModelConfig, Zoo, inputs};
 
 /// The folder of a model, without the weights: configuration and vocabularies.
 ///
@@ -115,6 +116,20 @@ impl Folder {
     /// If the file cannot be opened.
     pub fn inputs(&self, file: &Path) -> Result<Inputs, Error> {
         inputs(&self.lexicon, file)
+    }
+
+    /// Opens a file of inputs with their targets, and reads it lazily.
+    ///
+    /// The targets of trees are the labels of all nodes, those of sentences the tags, and those of
+    /// lattices the labels of the characters. A translator is forced along the lines of `targets`,
+    /// by default of the configuration's file of targets.
+    ///
+    /// # Errors
+    /// If a file cannot be opened, or a translator has no file of targets.
+    pub fn examples(&self, file: &Path, targets: Option<&Path>) -> Result<Examples, Error> {
+        let classes = self.config.classes.unwrap_or(0);
+        let default = self.config.target.as_ref().map(|target| self.path.join(target));
+        examples(&self.lexicon, classes, file, targets.or(default.as_deref()))
     }
 
     /// Reads inputs from `reader`, in the format of `file`. The reader may return only some lines

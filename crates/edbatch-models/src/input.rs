@@ -83,18 +83,18 @@ fn each<T>(
 const FAMILY: &str = "the lexicon determines the reader";
 
 impl Lexicon {
-    fn tree(&self, index: u32, tree: &Tree) -> ZooInput {
+    pub(crate) fn tree(&self, index: u32, tree: &Tree) -> ZooInput {
         let Self::Trees { words } = self else { unreachable!("{FAMILY}") };
         let tree = tree.map(|_label| 0, |token| words.id(token));
         ZooInput::Tree(IndexedTree { index, tree })
     }
 
-    fn sentence(&self, sentence: &Sentence) -> ZooInput {
+    pub(crate) fn sentence(&self, sentence: &Sentence) -> ZooInput {
         let Self::Tagged { words, .. } = self else { unreachable!("{FAMILY}") };
         ZooInput::Sentence(sentence.map(|word| words.id(word)))
     }
 
-    fn spelled(&self, sentence: &Sentence) -> ZooInput {
+    pub(crate) fn spelled(&self, sentence: &Sentence) -> ZooInput {
         let Self::Spelled { words, chars, .. } = self else { unreachable!("{FAMILY}") };
         let id = |c: char| chars.id(c.encode_utf8(&mut [0; 4]));
         ZooInput::Spelled(sentence.map(|word| match words.contains(word) {
@@ -103,19 +103,19 @@ impl Lexicon {
         }))
     }
 
-    fn source(&self, sentence: &[String]) -> ZooInput {
+    pub(crate) fn source(&self, sentence: &[String]) -> ZooInput {
         let Self::Translation { source, .. } = self else { unreachable!("{FAMILY}") };
         let words = sentence.iter().map(|word| source.id(word)).collect();
         ZooInput::Source(SourceSentence { words, stop: Stop::AtEnd })
     }
 
-    fn lattice(&self, lattice: &Lattice) -> ZooInput {
+    pub(crate) fn lattice(&self, lattice: &Lattice) -> ZooInput {
         let Self::Lattices { chars, words } = self else { unreachable!("{FAMILY}") };
         ZooInput::Lattice(lattice.map(|char| chars.id(char), |word| words.id(word)))
     }
 
     /// Converts a numbered lattice. Numbers outside the vocabulary become 0, the unknown token.
-    fn numbered(&self, lattice: &Lattice<u32>) -> ZooInput {
+    pub(crate) fn numbered(&self, lattice: &Lattice<u32>) -> ZooInput {
         let Self::Lattices { chars, words } = self else { unreachable!("{FAMILY}") };
         let known = |id: u32, vocabulary: &Vocabulary| {
             if (id as usize) < vocabulary.len() { id } else { 0 }
@@ -141,7 +141,7 @@ mod tests {
     fn numbers_outside_the_vocabulary_are_unknown() {
         let chars = Vocabulary::from_tokens(["a", "b"]);
         let lexicon = Lexicon::Lattices { words: chars.clone(), chars };
-        let lattice = Lattice { chars: vec![2, 3, 1], words: vec![], tags: vec![] };
+        let lattice = Lattice { chars: vec![2, 3, 1], ..Lattice::default() };
         let ZooInput::Lattice(lattice) = lexicon.numbered(&lattice) else { panic!("a lattice") };
         assert_eq!(lattice.chars, [2, 0, 1]);
     }

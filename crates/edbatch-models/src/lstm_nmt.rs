@@ -45,13 +45,16 @@ pub struct SourceSentence {
 }
 
 /// The condition that ends a translation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stop {
     /// After the step whose most likely word is [`END`], or after `2 n + 10` steps for a source of
     /// `n` words, whichever comes first.
     AtEnd,
     /// After this number of steps, whatever the words are: for benchmarks with random weights.
     After(usize),
+    /// After these words and [`END`]. Each step reads the given word instead of the most likely
+    /// one (*teacher forcing*), so nothing is awaited.
+    Forced(Box<[u32]>),
 }
 
 /// The number of the token that begins a sentence, in both vocabularies.
@@ -104,9 +107,10 @@ impl Model for LstmNmt {
 
     fn work(&self, input: &SourceSentence) -> usize {
         input.words.len()
-            + match input.stop {
+            + match &input.stop {
                 Stop::AtEnd => input.words.len(),
-                Stop::After(steps) => steps,
+                Stop::After(steps) => *steps,
+                Stop::Forced(words) => words.len() + 1,
             }
     }
 
@@ -117,9 +121,16 @@ impl Model for LstmNmt {
         for &word in source.words.iter().chain([&END]) {
             state = build.call(self.encoder, &[word], &[state])?;
         }
-        let steps = match source.stop {
+        let steps = match &source.stop {
             Stop::AtEnd => 2 * source.words.len() + 10,
-            Stop::After(steps) => steps,
+            Stop::After(steps) => *steps,
+            Stop::Forced(words) => {
+                for &word in [BEGIN].iter().chain(words) {
+                    state = build.call(self.decoder, &[word], &[state])?;
+                    build.emit(build.call(self.output, &[], &[state])?);
+                }
+                return Ok(());
+            }
         };
         let mut word = BEGIN;
         for _ in 0..steps {

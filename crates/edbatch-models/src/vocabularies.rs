@@ -135,7 +135,7 @@ fn named_lattices(files: &[&PathBuf], labels: &mut Labels) -> Result<Lexicon, Er
     let (mut chars, mut words) = (Vocabulary::new(), Vocabulary::new());
     for file in files {
         for lattice in parse_lattices(open(file)?, &name(file)) {
-            let Lattice { chars: characters, words: arcs, tags } = lattice?;
+            let Lattice { chars: characters, words: arcs, tags, .. } = lattice?;
             characters.iter().for_each(|char| insert(&mut chars, char));
             arcs.iter().for_each(|arc| insert(&mut words, &arc.word));
             tags.iter().for_each(|tag| labels.insert(tag));
@@ -148,7 +148,7 @@ fn numbered_lattices(files: &[&PathBuf], labels: &mut Labels) -> Result<Lexicon,
     let (mut max_char, mut max_word) = (0, 0);
     for file in files {
         for lattice in parse_arcs(open(file)?, &name(file)) {
-            let Lattice { chars, words, tags } = lattice?;
+            let Lattice { chars, words, tags, .. } = lattice?;
             max_char = chars.iter().copied().fold(max_char, u32::max).min(MAX_NUMBER);
             max_word = words.iter().map(|arc| arc.word).fold(max_word, u32::max).min(MAX_NUMBER);
             tags.iter().for_each(|tag| labels.insert(tag));

@@ -44,7 +44,10 @@ pub use backend::{Backend, BackendError, Bytes, Given, Outputs, Part, Rows, fiel
 pub use count::{Count, KernelCounts, gathered_bytes};
 pub use cpu::{Cpu, Profile, Timer, Work};
 pub use finite::{NotFinite, NotFiniteWeight};
-pub use interpret::{ReferenceTensor, initial_values, interpret};
+pub use interpret::{
+    ReferenceGradients, ReferenceTensor, initial_values, interpret, interpret_as,
+    interpret_gradients,
+};
 pub use parameters::{ParameterError, Parameters};
 #[doc(hidden)]
 pub use span::{SPAN_TARGET, SpanGuard};

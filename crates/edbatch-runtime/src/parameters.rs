@@ -59,6 +59,30 @@ impl Parameters {
         Ok(Self { declared: network.parameters().into(), values })
     }
 
+    /// Creates parameters from the values of all tensors, row-major, in the order in which `network`
+    /// declares them.
+    ///
+    /// # Errors
+    /// If there are not as many values as the network declares.
+    pub fn from_values(network: &Network, values: Vec<Vec<f32>>) -> Result<Self, ParameterError> {
+        let declared = network.parameters();
+        for (index, Parameter { name, dims }) in declared.iter().enumerate() {
+            let (name, expected) = (name.clone(), dims.clone());
+            match values.get(index) {
+                None => return Err(ParameterError::Missing { name, dims: expected }),
+                Some(values) if values.len() != declared[index].elements() => {
+                    return Err(ParameterError::Shape { name, expected, got: vec![values.len()] });
+                }
+                Some(_) => {}
+            }
+        }
+        if let Some(values) = values.get(declared.len()) {
+            let name = format!("number {}", declared.len());
+            return Err(ParameterError::Surplus { name, dims: vec![values.len()] });
+        }
+        Ok(Self { declared: declared.into(), values: values.into_iter().map(Arc::new).collect() })
+    }
+
     /// Returns the same tensors in the order in which `network` declares them. The values are not
     /// copied.
     ///
@@ -151,6 +175,12 @@ impl Parameters {
     #[must_use]
     pub fn get(&self, id: ParameterId) -> &Arc<Vec<f32>> {
         &self.values[id.0 as usize]
+    }
+
+    /// Returns the values of all parameters, by [`ParameterId`], row-major.
+    #[must_use]
+    pub fn slices(&self) -> Vec<&[f32]> {
+        self.values.iter().map(|values| values.as_slice()).collect()
     }
 
     /// Returns the size of all values in bytes.

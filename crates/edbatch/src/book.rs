@@ -15,6 +15,7 @@ pages! {
     OwnModel "own-model.md"
     Growing "growing.md"
     Pytorch "pytorch.md"
+    Training "training.md"
     Policies "policies.md"
     Reports "reports.md"
     ThreadsAndMemory "threads-and-memory.md"

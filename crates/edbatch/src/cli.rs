@@ -6,6 +6,7 @@ mod corpus;
 mod every_nth_line;
 mod failure;
 mod finite;
+mod gradients;
 mod graph_file;
 mod infer;
 mod init;
@@ -49,6 +50,7 @@ struct Cli {
 enum Command {
     Cells(cells::Cells),
     Compile(compile::Compile),
+    Gradients(gradients::Gradients),
     Infer(infer::Infer),
     Init(init::Init),
     Learn(learn::Learn),
@@ -62,6 +64,7 @@ pub(crate) fn main() -> ExitCode {
     let result = reserve::hold().and_then(|()| match command {
         Command::Cells(cells) => cells.run(),
         Command::Compile(compile) => compile.run(),
+        Command::Gradients(gradients) => gradients.run(),
         Command::Infer(infer) => infer.run(),
         Command::Init(init) => init.run(),
         Command::Learn(learn) => learn.run(),

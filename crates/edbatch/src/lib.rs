@@ -148,6 +148,7 @@ mod rendezvous;
 mod report;
 mod session;
 mod statistics;
+mod train;
 mod wiring;
 mod workers;
 
@@ -163,6 +164,7 @@ pub use load::{LoadError, Loaded, load};
 pub use options::{EngineOptions, RunOptions};
 pub use report::{KindReport, Report};
 pub use statistics::{Counts, Statistics};
+pub use train::{LossGradients, TrainError, interpret_gradients};
 
 /// The README's examples, compiled and run by the tests.
 #[cfg(doctest)]

@@ -204,7 +204,7 @@ fn sentence<T>(words: Vec<T>) -> Sentence<T> {
 fn lattice(length: u32, words: &[(u32, u32)]) -> Lattice<u32> {
     let words = words.iter().map(|&(start, end)| WordArc { start, end, word: start % 9 });
     let chars = (0..length).map(|i| i % 9).collect();
-    Lattice { chars, words: words.collect(), tags: vec![] }
+    Lattice { chars, words: words.collect(), ..Lattice::default() }
 }
 
 fn source(words: u32, steps: usize) -> SourceSentence {

@@ -119,7 +119,7 @@ fn an_invalid_lattice_does_not_affect_others() {
     let good = |i: u32| Lattice {
         chars: (0..4 + i % 5).map(|c| (i + c) % 9).collect(),
         words: vec![WordArc { start: i % 2, end: 2 + i % 2, word: i % 9 }],
-        tags: vec![],
+        ..Lattice::default()
     };
     let mut bad = good(3);
     bad.words[0].word = 99;

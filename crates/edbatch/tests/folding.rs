@@ -37,7 +37,7 @@ fn program(max_bytes: u64) -> Program {
 /// character.
 fn inputs() -> [Lattice<u32>; 2] {
     let words = vec![WordArc { start: 1, end: 2, word: 3 }];
-    let lattice = |chars, words| Lattice { chars, words, tags: vec![] };
+    let lattice = |chars, words| Lattice { chars, words, ..Lattice::default() };
     [lattice(vec![1, 6, 1, 0], words), lattice(vec![2], vec![])]
 }
 

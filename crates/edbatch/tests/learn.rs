@@ -14,7 +14,7 @@ fn a_learned_policy_changes_batches_and_no_result() {
         let length = rng.random_range(6..30_u32);
         let word = |start| WordArc { start, end: start + 1 + start % 3, word: start % 9 };
         let words = (0..length - 4).filter(|start| start % 2 == 0).map(word).collect();
-        Lattice { chars: (0..length).map(|i| i % 9).collect(), words, tags: vec![] }
+        Lattice { chars: (0..length).map(|i| i % 9).collect(), words, ..Lattice::default() }
     };
     let inputs: Vec<Lattice<u32>> = (0..32).map(|_| lattice()).collect();
     let sizes = LatticeSizes { chars: 9, words: 9, embed: 4, hidden: 4, classes: 3 };
@@ -55,7 +55,7 @@ fn nothing_is_learned_from_nothing() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     let parameters = Parameters::random(model.network(), &mut rng);
     let mut engine = Engine::new(model, parameters).unwrap();
-    let empty = Lattice { chars: vec![], words: vec![], tags: vec![] };
+    let empty = Lattice { chars: vec![], words: vec![], ..Lattice::default() };
     for mini_batches in [&[][..], &[&[][..]], &[&[empty][..]]] {
         let learned =
             engine.learn(mini_batches, Encoding::Sort, &LearningConfig::default(), &mut rng);

@@ -84,7 +84,7 @@ impl Language {
         });
         let words = words.collect();
         let chars = characters.into_iter().map(|rank| character(rank).to_string()).collect();
-        Lattice { chars, words, tags }
+        Lattice { chars, words, tags, labels: Vec::new() }
     }
 
     /// Returns the ranks of the characters of the word with this rank.

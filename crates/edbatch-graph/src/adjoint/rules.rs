@@ -1,0 +1,186 @@
+//! The gradient of each operation: ḡ is the gradient of the result y, and each operand gets a term.
+
+use super::{Derivation, Sum};
+use crate::{Instruction, NoGradient, Op, Reduction, Shape, Slope, Var};
+
+impl Derivation<'_> {
+    /// Adds a term to the gradient of each operand of a variable whose gradient is `g`.
+    pub(super) fn differentiate(&mut self, var: Var, g: Var) -> Result<(), NoGradient> {
+        let Instruction { op, operands, shape } = self.cell.instruction(var);
+        let mut operand = operands.iter().copied();
+        let mut next = || operand.next().expect("operations have all their operands");
+        match *op {
+            Op::Input { port, field } | Op::Reduce { port, field, by: Reduction::Sum } => {
+                self.contributions.entry((port, field)).or_default().push(g);
+            }
+            Op::Reduce { port, field, by: Reduction::Mean } => {
+                let shared = self.push(Op::Share { port }, &[g]);
+                self.contributions.entry((port, field)).or_default().push(shared);
+            }
+            Op::Lookup { table } => {
+                self.rows.insert(table, g);
+            }
+            Op::Parameter(parameter) => self.sums.push(Sum::Elements { parameter, from: g }),
+            Op::Constant(_) => {}
+            Op::MatMul => self.product(next(), next(), g),
+            Op::Add => operands.iter().for_each(|&operand| self.term(operand, g)),
+            Op::Sub => {
+                self.term(next(), g);
+                self.term_of(next(), Op::Neg, &[g]);
+            }
+            Op::Mul => {
+                let (a, b) = (next(), next());
+                for (operand, other) in [(a, b), (b, a)] {
+                    if self.needs[operand.index()] {
+                        let other = self.value(other);
+                        self.term_of(operand, Op::Mul, &[g, other]);
+                    }
+                }
+            }
+            Op::Div => {
+                let (a, b) = (next(), next());
+                let b_value = self.value(b);
+                let quotient = self.push(Op::Div, &[g, b_value]);
+                self.term(a, quotient);
+                if self.needs[b.index()] {
+                    let y = self.value(var);
+                    let product = self.push(Op::Mul, &[quotient, y]);
+                    self.term_of(b, Op::Neg, &[product]);
+                }
+            }
+            Op::Neg => self.term_of(next(), Op::Neg, &[g]),
+            Op::Scale(factor) => self.term_of(next(), Op::Scale(factor), &[g]),
+            Op::Sigmoid => self.slope(next(), Slope::Sigmoid, var, g),
+            Op::Tanh => self.slope(next(), Slope::Tanh, var, g),
+            Op::Relu => self.slope(next(), Slope::Relu, var, g),
+            Op::Exp => {
+                let y = self.value(var);
+                self.term_of(next(), Op::Mul, &[g, y]);
+            }
+            Op::Log => {
+                let a = next();
+                let value = self.value(a);
+                self.term_of(a, Op::Div, &[g, value]);
+            }
+            Op::Softmax => {
+                let y = self.value(var);
+                let product = self.push(Op::Mul, &[g, y]);
+                let sum = self.push(Op::Fold(Shape::Vector(1)), &[product]);
+                let share = self.push(Op::Mul, &[y, sum]);
+                self.term_of(next(), Op::Sub, &[product, share]);
+            }
+            Op::LogSoftmax => {
+                let y = self.value(var);
+                let softmax = self.push(Op::Exp, &[y]);
+                let sum = self.push(Op::Fold(Shape::Vector(1)), &[g]);
+                let share = self.push(Op::Mul, &[softmax, sum]);
+                self.term_of(next(), Op::Sub, &[g, share]);
+            }
+            Op::Concat => {
+                let mut start = 0;
+                for &operand in operands {
+                    let rows = super::rows(self.cell.instruction(operand).shape);
+                    self.term_of(operand, Op::Slice { start, rows }, &[g]);
+                    start += rows;
+                }
+            }
+            Op::Slice { start, .. } => {
+                let operand = next();
+                if self.needs[operand.index()] {
+                    self.terms[operand.index()].slices.push((start, g));
+                }
+            }
+            Op::Transpose => self.term_of(next(), Op::Transpose, &[g]),
+            Op::Reduce { by: Reduction::Max, .. }
+            | Op::Slope(_)
+            | Op::Fold(_)
+            | Op::Share { .. }
+            | Op::Outer => {
+                let (cell, operation) = (self.cell.name().into(), format!("{op} {shape}"));
+                return Err(NoGradient { cell, operation });
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a term to a variable's gradient, summed where the variable was broadcast.
+    fn term(&mut self, operand: Var, term: Var) {
+        if !self.needs[operand.index()] {
+            return;
+        }
+        let shape = self.cell.instruction(operand).shape;
+        let is_broadcast = self.shape(term) != shape;
+        let term = if is_broadcast { self.push(Op::Fold(shape), &[term]) } else { term };
+        self.terms[operand.index()].whole.push(term);
+    }
+
+    /// Adds the result of an operation to a variable's gradient, if that is needed.
+    fn term_of(&mut self, operand: Var, op: Op, operands: &[Var]) {
+        if self.needs[operand.index()] {
+            let term = self.push(op, operands);
+            self.term(operand, term);
+        }
+    }
+
+    fn slope(&mut self, operand: Var, slope: Slope, result: Var, g: Var) {
+        let y = self.value(result);
+        self.term_of(operand, Op::Slope(slope), &[g, y]);
+    }
+
+    /// Differentiates y = a · b.
+    fn product(&mut self, a: Var, b: Var, g: Var) {
+        let left = self.cell.instruction(a);
+        let is_vector = matches!(self.cell.instruction(b).shape, Shape::Vector(_));
+        let parameter = |var: Var| match self.cell.instruction(var).op {
+            Op::Parameter(id) => Some(id),
+            _ => None,
+        };
+        let transposed = match left.op {
+            Op::Transpose if is_vector => parameter(left.operands[0]),
+            _ => None,
+        };
+        if let Some(parameter) = parameter(a) {
+            if self.needs[a.index()] {
+                let x = self.value(b);
+                let (delta, x, pairs) = match self.shape(x) {
+                    Shape::Vector(_) => (g, x, 1),
+                    Shape::Matrix(_, columns) => {
+                        let delta = self.push(Op::Transpose, &[g]);
+                        (delta, self.transpose(b), columns)
+                    }
+                };
+                self.sums.push(Sum::Products { parameter, delta, x, pairs });
+            }
+        } else if let Some(parameter) = transposed {
+            if self.needs[a.index()] {
+                let delta = self.value(b);
+                self.sums.push(Sum::Products { parameter, delta, x: g, pairs: 1 });
+            }
+        } else if self.needs[a.index()] && is_vector {
+            let b = self.value(b);
+            self.term_of(a, Op::Outer, &[g, b]);
+        } else if self.needs[a.index()] {
+            let b = self.transpose(b);
+            self.term_of(a, Op::MatMul, &[g, b]);
+        }
+        if self.needs[b.index()] {
+            let a = self.transpose(a);
+            self.term_of(b, Op::MatMul, &[a, g]);
+        }
+    }
+
+    /// Returns the adjoint's variable with the transpose of a forward variable.
+    fn transpose(&mut self, var: Var) -> Var {
+        let Instruction { op, operands, .. } = self.cell.instruction(var);
+        if *op == Op::Transpose {
+            return self.value(operands[0]);
+        }
+        if let Some(&known) = self.transposed.get(&var) {
+            return known;
+        }
+        let value = self.value(var);
+        let transposed = self.push(Op::Transpose, &[value]);
+        self.transposed.insert(var, transposed);
+        transposed
+    }
+}

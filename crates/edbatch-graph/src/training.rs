@@ -1,0 +1,214 @@
+//! Networks with adjoint cells, which compute gradients.
+//!
+//! The gradient of a cell is a cell. An adjoint call reads what the forward call read and wrote,
+//! and the gradients of the forward call's outputs. It computes the gradients of the values that
+//! the forward call read (its *contributions*) and what the gradients of parameters are summed
+//! from.
+
+use std::error::Error;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::adjoint::{GradientRecords, derive};
+use crate::{Cell, Instruction, Kind, Network, Op, ParameterId, RecordId};
+
+/// A network with a cell for the gradients of each of its cells.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TrainingNetwork {
+    /// The cells, records, parameters and initial values of the original network with the same
+    /// numbers, then adjoint cells. Forward cells also return what their adjoints need, see
+    /// [`Cell::row`].
+    pub network: Arc<Network>,
+    /// For each cell of the original network, its adjoint; `None` if nothing needs its gradients.
+    pub adjoints: Vec<Option<Adjoint>>,
+    /// For each parameter, whether its gradient is needed.
+    pub trained: Vec<bool>,
+}
+
+/// The adjoint of a forward cell.
+///
+/// The adjoint cell has the tables and the ports of the forward cell. Behind them it has the port
+/// `own`, the forward call's row. The last ports, one for each field of the forward cell's record,
+/// take any number of gradients of this field.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Adjoint {
+    /// The adjoint cell in [`TrainingNetwork::network`].
+    pub cell: Kind,
+    /// For each port of the forward cell and each field of the port's record, the field of the
+    /// adjoint's record with the gradient of every value at the port. `None` if it is always zero
+    /// or not needed.
+    pub contributions: Vec<Vec<Option<u16>>>,
+    /// What the gradients of parameters are summed from, over all calls.
+    pub sums: Vec<ParameterSum>,
+    /// For each table of the forward cell, how the gradients of its rows are computed. `None` if
+    /// they are not needed.
+    pub tables: Vec<Option<RowAdjoint>>,
+}
+
+/// A part of a parameter's gradient. The gradient sums it over all calls of a cell.
+///
+/// `delta`, `x` and `from` are fields of the adjoint's record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ParameterSum {
+    /// `G[n, k] += Σ δ[p, n] · x[p, k]` for p in `0..pairs`: the gradient of a product.
+    Products {
+        /// The parameter, a matrix.
+        parameter: ParameterId,
+        /// The field with `pairs` gradients of the product.
+        delta: u16,
+        /// The field with `pairs` right factors of the product.
+        x: u16,
+        /// The number of pairs of a call.
+        pairs: u32,
+    },
+    /// `g += from`, element by element.
+    Elements {
+        /// The parameter.
+        parameter: ParameterId,
+        /// The field with its gradient.
+        from: u16,
+    },
+}
+
+impl ParameterSum {
+    /// Returns the parameter.
+    #[must_use]
+    pub fn parameter(&self) -> ParameterId {
+        match *self {
+            Self::Products { parameter, .. } | Self::Elements { parameter, .. } => parameter,
+        }
+    }
+}
+
+/// The gradients of a table's rows.
+///
+/// Fields of all adjoint calls with the same row are summed first. Products that depend on the row
+/// and on parameters alone are differentiated after that, once for each distinct row.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RowAdjoint {
+    /// The fields of the adjoint's record to be summed over the calls that name the same row.
+    pub fields: Range<u16>,
+    /// The cell to be called once per distinct row, with the row in its only table and the sums at
+    /// its only port. `None` if the sum of the only field is the row's gradient.
+    pub cell: Option<Kind>,
+    /// The field of that cell's record with the row's gradient, or `None` if the table is not
+    /// trained. 0 if there is no cell.
+    pub row: Option<u16>,
+    /// What the gradients of parameters are summed from, over all calls of that cell.
+    pub sums: Vec<ParameterSum>,
+}
+
+/// Adds adjoint cells to a network. `trained` selects the parameters whose gradients are needed,
+/// and `given` the records of given values whose gradients are needed.
+///
+/// ```
+/// use edbatch_graph::{Network, Shape, training_network};
+///
+/// let mut network = Network::new();
+/// let state = network.record("state", [("h", Shape::Vector(4))])?;
+/// let step = network.cell("step", state, |cell| {
+///     let [h] = cell.one("previous", state);
+///     vec![cell.parameter("w", &[4, 4]).matmul(h).tanh()]
+/// })?;
+/// let training = training_network(&network, |_| true, |_| false)?;
+/// let adjoint = training.adjoints[step.index()].as_ref().unwrap();
+/// assert_eq!(
+///     training.network[adjoint.cell].display(&training.network).to_string(),
+///     "step (adjoint):\n  \
+///        v0 = sum h gradient.h : [4]\n  \
+///        v1 = own.h : [4]\n  \
+///        v2 = slope of tanh v0 v1 : [4]\n  \
+///        v3 = previous.h : [4]\n  \
+///        v4 = w : [4, 4]\n  \
+///        v5 = transpose v4 : [4, 4]\n  \
+///        v6 = matmul v5 v2 : [4]\n  \
+///        return v6 v2 v3\n"
+/// );
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// If the gradient of an operation is needed that has none, or if the network becomes too large.
+pub fn training_network(
+    network: &Network,
+    trained: impl Fn(ParameterId) -> bool,
+    given: impl Fn(RecordId) -> bool,
+) -> Result<TrainingNetwork, NoGradient> {
+    let needed = Needed::new(network, trained, given);
+    let (mut extended, mut records) = (network.clone(), GradientRecords::new());
+    let adjoints = (0..network.cells().len())
+        .map(|kind| derive(&mut extended, Kind::new(kind), &needed, &mut records))
+        .collect::<Result<_, _>>()?;
+    Ok(TrainingNetwork { network: Arc::new(extended), adjoints, trained: needed.parameters })
+}
+
+/// The parameters and the records whose gradients are needed.
+pub(crate) struct Needed {
+    parameters: Vec<bool>,
+    records: Vec<bool>,
+}
+
+impl Needed {
+    fn new(
+        network: &Network,
+        trained: impl Fn(ParameterId) -> bool,
+        given: impl Fn(RecordId) -> bool,
+    ) -> Self {
+        let parameters = (0..network.parameters().len() as u32).map(ParameterId).map(trained);
+        let records = (0..network.records().len()).map(|record| given(RecordId(record as u16)));
+        let mut needed = Self { parameters: parameters.collect(), records: records.collect() };
+        for initial in network.initial_values() {
+            if initial.parameters.iter().any(|&parameter| needed.parameter(parameter)) {
+                needed.records[usize::from(initial.record.0)] = true;
+            }
+        }
+        // The gradient of a value is needed if a call computed it from another such value.
+        loop {
+            let mut is_complete = true;
+            for cell in network.cells() {
+                let record = usize::from(cell.record().0);
+                if !needed.records[record] && needed.cell(cell) {
+                    needed.records[record] = true;
+                    is_complete = false;
+                }
+            }
+            if is_complete {
+                return needed;
+            }
+        }
+    }
+
+    pub(crate) fn parameter(&self, parameter: ParameterId) -> bool {
+        self.parameters[parameter.0 as usize]
+    }
+
+    pub(crate) fn record(&self, record: RecordId) -> bool {
+        self.records[usize::from(record.0)]
+    }
+
+    /// Returns true if the gradient of something that a cell reads is needed.
+    fn cell(&self, cell: &Cell) -> bool {
+        let reads = |instruction: &Instruction| matches!(instruction.op, Op::Parameter(id) if self.parameter(id));
+        cell.tables().iter().any(|table| self.parameter(table.parameter))
+            || cell.ports().iter().any(|port| self.record(port.record))
+            || cell.instructions().iter().any(reads)
+    }
+}
+
+/// The error for a cell whose adjoint cannot be derived.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NoGradient {
+    /// The name of the cell.
+    pub cell: String,
+    /// The operation whose gradient is needed, or the limit that the adjoint exceeds.
+    pub operation: String,
+}
+
+impl fmt::Display for NoGradient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cell {}: no gradient of {}", self.cell, self.operation)
+    }
+}
+
+impl Error for NoGradient {}

@@ -1,0 +1,175 @@
+//! Gradients by the reference interpreter: node by node, without plans and batches.
+
+use std::collections::BTreeMap;
+
+use edbatch_graph::{Adjoint, Dag, Graph, NodeId, ParameterSum, Source, TrainingNetwork, Value};
+use ndarray::{Array2, NdFloat};
+
+use super::{PortValues, ReferenceTensor, call, from_slice, interpret_as, ports};
+
+/// The gradients of a graph.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ReferenceGradients<T> {
+    /// For each parameter, the gradients of its elements, row-major. Zero if it is not trained.
+    pub parameters: Vec<Vec<T>>,
+    /// For each given value of the graph, the gradients of its fields; empty fields if they are not
+    /// needed.
+    pub given: Vec<Vec<ReferenceTensor<T>>>,
+}
+
+/// Computes the gradients of parameters and given values, node by node from last to first, by the
+/// adjoint cells of `training`.
+///
+/// `outputs` are values of the graph with the gradients of their fields. `graph` belongs to the
+/// network that `training` was derived from; `parameters` and `given` are as for [`interpret_as`].
+///
+/// # Panics
+/// If `parameters`, `given` or `outputs` do not match the graph.
+#[must_use]
+pub fn interpret_gradients<T: NdFloat>(
+    training: &TrainingNetwork,
+    graph: &Graph,
+    parameters: &[&[T]],
+    given: &[Vec<ReferenceTensor<T>>],
+    outputs: &[(Value, Vec<ReferenceTensor<T>>)],
+) -> ReferenceGradients<T> {
+    let network = &*training.network;
+    let forward = interpret_as(network, graph, parameters, given);
+    let fields = |record| network.fields(record).fields.len();
+    // By value and field, all terms of its gradient.
+    let of_node = |node| vec![Vec::new(); fields(network[graph.kind(NodeId::new(node))].record())];
+    let mut terms = Terms {
+        nodes: (0..graph.nodes()).map(of_node).collect(),
+        given: graph.given().iter().map(|&record| vec![Vec::new(); fields(record)]).collect(),
+    };
+    for (value, gradients) in outputs {
+        for (field, gradient) in gradients.iter().enumerate() {
+            terms.of(value.source())[field].push(gradient.clone());
+        }
+    }
+    let mut backward: Vec<Option<Vec<ReferenceTensor<T>>>> = vec![None; graph.nodes()];
+    for node in (0..graph.nodes()).rev().map(NodeId::new) {
+        let gradients = std::mem::take(&mut terms.nodes[node.index()]);
+        let Some(adjoint) = &training.adjoints[graph.kind(node).index()] else { continue };
+        if gradients.iter().all(Vec::is_empty) {
+            continue;
+        }
+        let cell = &network[graph.kind(node)];
+        let mut ports = ports(cell, graph, node, &forward, given);
+        ports.push(vec![&forward[node.index()]]);
+        ports.extend(gradients.iter().map(|terms| terms.chunks(1).collect::<PortValues<'_, T>>()));
+        let row = call(&network[adjoint.cell], parameters, graph.rows(node), &ports);
+        for (index, value) in graph.values(node).enumerate() {
+            // All further values are at the last port, which takes any number of them.
+            let port = index.min(adjoint.contributions.len() - 1);
+            for (field, contribution) in adjoint.contributions[port].iter().enumerate() {
+                if let Some(contribution) = contribution {
+                    let term = row[usize::from(*contribution)].clone();
+                    terms.of(value.source())[field].push(term);
+                }
+            }
+        }
+        backward[node.index()] = Some(row);
+    }
+
+    let mut sums =
+        Sums { of: parameters.iter().map(|values| vec![T::zero(); values.len()]).collect() };
+    let mut rows: BTreeMap<(usize, usize, u32), Vec<ReferenceTensor<T>>> = BTreeMap::new();
+    for (node, row) in backward.iter().enumerate() {
+        let Some(row) = row else { continue };
+        let node = NodeId::new(node);
+        let kind = graph.kind(node).index();
+        let adjoint = adjoint_of(training, kind);
+        sums.add(&adjoint.sums, row);
+        for (table, &named) in graph.rows(node).iter().enumerate() {
+            let Some(table_adjoint) = &adjoint.tables[table] else { continue };
+            let fields = table_adjoint.fields.clone().map(|field| &row[usize::from(field)]);
+            rows.entry((kind, table, named))
+                .and_modify(|sums| sums.iter_mut().zip(fields.clone()).for_each(|(s, f)| *s += f))
+                .or_insert_with(|| fields.cloned().collect());
+        }
+    }
+    for ((kind, table, named), summed) in rows {
+        let declared = &network.cells()[kind].tables()[table];
+        let adjoint = adjoint_of(training, kind).tables[table].as_ref().expect("it has sums");
+        let row = match adjoint.cell {
+            None => summed,
+            Some(cell) => {
+                let row = call(&network[cell], parameters, &[named], &[vec![&summed]]);
+                sums.add(&adjoint.sums, &row);
+                row
+            }
+        };
+        if let Some(field) = adjoint.row {
+            let gradient = &row[usize::from(field)];
+            let start = named as usize * gradient.len();
+            let of_table = &mut sums.of[declared.parameter.0 as usize];
+            add(&mut of_table[start..start + gradient.len()], gradient);
+        }
+    }
+    let given_gradients = terms.given.iter().zip(given).map(|(terms, record)| {
+        terms.iter().zip(record).map(|(terms, value)| {
+            terms.iter().fold(Array2::zeros(value.dim()), |sum: Array2<T>, term| sum + term)
+        })
+    });
+    let given: Vec<Vec<_>> = given_gradients.map(Iterator::collect).collect();
+    for (initial, gradients) in network.initial_values().iter().zip(&given) {
+        for (parameter, gradient) in initial.parameters.iter().zip(gradients) {
+            if !training.trained[parameter.0 as usize] {
+                continue;
+            }
+            add(&mut sums.of[parameter.0 as usize], gradient);
+        }
+    }
+    ReferenceGradients { parameters: sums.of, given }
+}
+
+fn adjoint_of(training: &TrainingNetwork, kind: usize) -> &Adjoint {
+    training.adjoints[kind].as_ref().expect("an adjoint has run")
+}
+
+/// For each value and each of its fields, the terms of its gradient.
+struct Terms<T> {
+    nodes: Vec<Vec<Vec<ReferenceTensor<T>>>>,
+    given: Vec<Vec<Vec<ReferenceTensor<T>>>>,
+}
+
+impl<T> Terms<T> {
+    fn of(&mut self, source: Source) -> &mut Vec<Vec<ReferenceTensor<T>>> {
+        match source {
+            Source::Node(node) => &mut self.nodes[node.index()],
+            Source::Given(index) => &mut self.given[index],
+        }
+    }
+}
+
+/// The gradients of parameters.
+struct Sums<T> {
+    of: Vec<Vec<T>>,
+}
+
+impl<T: NdFloat> Sums<T> {
+    /// Adds what one call of an adjoint contributes.
+    fn add(&mut self, sums: &[ParameterSum], row: &[ReferenceTensor<T>]) {
+        for sum in sums {
+            let of = &mut self.of[sum.parameter().0 as usize];
+            match *sum {
+                ParameterSum::Elements { from, .. } => add(of, &row[usize::from(from)]),
+                ParameterSum::Products { delta, x, pairs, .. } => {
+                    // Row p of each matrix belongs to pair p.
+                    let pairs = |field: u16| {
+                        let elements = row[usize::from(field)].iter().copied().collect::<Vec<T>>();
+                        let width = elements.len() / pairs as usize;
+                        from_slice((pairs as usize, width), &elements)
+                    };
+                    add(of, &pairs(delta).t().dot(&pairs(x)));
+                }
+            }
+        }
+    }
+}
+
+fn add<T: NdFloat>(to: &mut [T], from: &Array2<T>) {
+    assert_eq!(to.len(), from.len(), "a gradient has the shape of its parameter");
+    to.iter_mut().zip(from).for_each(|(to, &from)| *to += from);
+}

@@ -1,0 +1,188 @@
+//! The loss of a mini-batch and its gradients by the reference interpreter, in float64.
+
+use std::cell::RefCell;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use edbatch_graph::{Dag, Graph, Network, Shape, Source, TrainingNetwork, Value, training_network};
+use edbatch_models::{Build, Mailbox, Model};
+use edbatch_runtime::{Parameters, ReferenceTensor, interpret_as};
+
+use crate::{InputError, TrainError};
+
+/// The loss of a mini-batch and its gradients.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LossGradients {
+    /// The sum of the cross-entropies of all rows with a target, divided by the number of inputs.
+    pub loss: f64,
+    /// The number of rows with a target.
+    pub terms: u64,
+    /// The number of inputs.
+    pub instances: u64,
+    /// For each parameter of the network, the gradients of its elements, row-major.
+    pub parameters: Vec<Vec<f64>>,
+}
+
+/// Computes the loss of a mini-batch and its gradients in float64, input by input and node by node,
+/// without batches or plans. It is slow, and serves to check other backends.
+///
+/// Each example is an input and, for each row that it emits, a target or none.
+///
+/// # Errors
+/// If the parameters or an example do not fit the model, if a cell has no gradient, or if an input
+/// awaits a computed value.
+pub fn interpret_gradients<'a, M: Model>(
+    model: &M,
+    parameters: &Parameters,
+    examples: impl IntoIterator<Item = (&'a M::Input, &'a [Option<u32>])>,
+) -> Result<LossGradients, TrainError>
+where
+    M::Input: 'a,
+{
+    let network = model.network();
+    let parameters = parameters.for_network(network).map_err(TrainError::Parameters)?;
+    let double = |values: &[f32]| values.iter().map(|&value| f64::from(value)).collect();
+    let weights: Vec<Vec<f64>> = parameters.slices().into_iter().map(double).collect();
+    let weights: Vec<&[f64]> = weights.iter().map(Vec::as_slice).collect();
+    let training = training_network(network, |_| true, |_| false);
+    let training = training.map_err(TrainError::NoGradient)?;
+    let mut sum = LossGradients {
+        loss: 0.0,
+        terms: 0,
+        instances: 0,
+        parameters: weights.iter().map(|values| vec![0.0; values.len()]).collect(),
+    };
+    let mut graph = Graph::new(network.clone());
+    for (input, (example, targets)) in examples.into_iter().enumerate() {
+        let wired;
+        (graph, wired) = wire(model, example, graph, input)?;
+        sum.add(&training, &graph, &weights, &wired, targets, input)?;
+        sum.instances += 1;
+    }
+    // Without inputs, everything is zero.
+    let scale = 1.0 / sum.instances.max(1) as f64;
+    sum.loss *= scale;
+    sum.parameters.iter_mut().flatten().for_each(|gradient| *gradient *= scale);
+    for (parameter, gradients) in network.parameters().iter().zip(&sum.parameters) {
+        if !gradients.iter().all(|gradient| gradient.is_finite()) {
+            return Err(TrainError::NotFiniteGradient { parameter: parameter.name.clone() });
+        }
+    }
+    Ok(sum)
+}
+
+impl LossGradients {
+    /// Adds the loss of one input and its gradients.
+    fn add(
+        &mut self,
+        training: &TrainingNetwork,
+        graph: &Graph,
+        weights: &[&[f64]],
+        wired: &Mailbox,
+        targets: &[Option<u32>],
+        input: usize,
+    ) -> Result<(), TrainError> {
+        let (rows, network) = (wired.emitted.len(), graph.network());
+        if rows != targets.len() {
+            return Err(TrainError::Targets { input, rows, targets: targets.len() });
+        }
+        let given = given(graph, weights, &wired.given);
+        let nodes = interpret_as(network, graph, weights, &given);
+        let mut outputs: Vec<(Value, Vec<ReferenceTensor<f64>>)> = Vec::new();
+        for (row, (&value, target)) in wired.emitted.iter().zip(targets).enumerate() {
+            let Some(target) = *target else { continue };
+            let record = match value.source() {
+                Source::Node(node) => network[graph.kind(node)].record(),
+                Source::Given(index) => graph.given()[index],
+            };
+            let record = network.fields(record);
+            let [field] = record.fields.as_slice() else {
+                return Err(TrainError::Scores { input, row, record: record.name.clone() });
+            };
+            let Shape::Vector(classes) = field.shape else {
+                return Err(TrainError::Scores { input, row, record: record.name.clone() });
+            };
+            if target >= classes {
+                let classes = classes as usize;
+                return Err(TrainError::Target { input, row, target, classes });
+            }
+            let scores = match value.source() {
+                Source::Node(node) => &nodes[node.index()][0],
+                Source::Given(index) => &given[index][0],
+            };
+            let (loss, gradient) = cross_entropy(scores, target as usize);
+            self.loss += loss;
+            self.terms += 1;
+            outputs.push((value, vec![gradient]));
+        }
+        if !self.loss.is_finite() {
+            return Err(TrainError::NotFiniteLoss { input });
+        }
+        let gradients =
+            edbatch_runtime::interpret_gradients(training, graph, weights, &given, &outputs);
+        for (sum, gradient) in self.parameters.iter_mut().zip(&gradients.parameters) {
+            sum.iter_mut().zip(gradient).for_each(|(sum, gradient)| *sum += gradient);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the cross-entropy of a vector of scores, and its gradient: softmax less 1 at the target.
+fn cross_entropy(scores: &ReferenceTensor<f64>, target: usize) -> (f64, ReferenceTensor<f64>) {
+    let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let exp = scores.mapv(|score| (score - max).exp());
+    let sum = exp.sum();
+    let loss = sum.ln() - (scores[(target, 0)] - max);
+    let mut gradient = exp / sum;
+    gradient[(target, 0)] -= 1.0;
+    (loss, gradient)
+}
+
+/// Wires one input into a graph, and returns the graph and what the input emits.
+fn wire<M: Model>(
+    model: &M,
+    example: &M::Input,
+    mut graph: Graph,
+    input: usize,
+) -> Result<(Graph, Mailbox), TrainError> {
+    graph.clear();
+    let (graph, mailbox) = (RefCell::new(graph), RefCell::new(Mailbox::default()));
+    {
+        let build = Build::new(&graph, &mailbox);
+        let future = pin!(model.build(&build, example));
+        match future.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Pending => return Err(TrainError::Awaits { input }),
+            Poll::Ready(Err(error)) => {
+                return Err(TrainError::Input { input, error: InputError::Build(error) });
+            }
+            Poll::Ready(Ok(())) => {}
+        }
+    }
+    Ok((graph.into_inner(), mailbox.into_inner()))
+}
+
+/// Returns the given values of a graph: the network's initial values, then the elements in `host`.
+fn given(graph: &Graph, weights: &[&[f64]], host: &[f32]) -> Vec<Vec<ReferenceTensor<f64>>> {
+    let network: &Network = graph.network();
+    let shape = |record, field: usize| -> (usize, usize) {
+        network.fields(record).fields[field].shape.rows_and_columns()
+    };
+    let tensor = |shape, values| {
+        ReferenceTensor::from_shape_vec(shape, values).expect("as many elements as declared")
+    };
+    let mut host = host.iter().map(|&element| f64::from(element));
+    let initial = network.initial_values();
+    let of_value = |(index, &record): (usize, _)| {
+        let fields = 0..network.fields(record).fields.len();
+        let field = |field: usize| {
+            let shape = shape(record, field);
+            let values = match initial.get(index) {
+                Some(initial) => weights[initial.parameters[field].0 as usize].to_vec(),
+                None => host.by_ref().take(shape.0 * shape.1).collect(),
+            };
+            tensor(shape, values)
+        };
+        fields.map(field).collect()
+    };
+    graph.given().iter().enumerate().map(of_value).collect()
+}
