@@ -27,6 +27,7 @@ pub struct Network {
     pub(crate) declarations: Declarations,
     pub(crate) cells: Vec<Cell>,
     initial: Vec<Initial>,
+    pub(crate) has_adjoints: bool,
 }
 
 /// The maximum number of items with a 16-bit index: fields, tables, ports and operations.
@@ -235,6 +236,12 @@ impl Network {
     #[must_use]
     pub fn fields(&self, record: RecordId) -> &Record {
         &self.declarations.records[usize::from(record.0)]
+    }
+
+    /// Returns true for the network of a [`TrainingNetwork`](crate::TrainingNetwork).
+    #[must_use]
+    pub fn has_adjoints(&self) -> bool {
+        self.has_adjoints
     }
 
     /// Returns the initial values.

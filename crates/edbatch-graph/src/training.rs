@@ -137,6 +137,7 @@ pub fn training_network(
 ) -> Result<TrainingNetwork, NoGradient> {
     let needed = Needed::new(network, trained, given);
     let (mut extended, mut records) = (network.clone(), GradientRecords::new());
+    extended.has_adjoints = true;
     let adjoints = (0..network.cells().len())
         .map(|kind| derive(&mut extended, Kind::new(kind), &needed, &mut records))
         .collect::<Result<_, _>>()?;

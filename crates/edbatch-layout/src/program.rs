@@ -50,6 +50,9 @@ impl Program {
     /// # Errors
     /// If a cell's tensors together have 2³¹ elements or more for a single call, if it has 16,384
     /// operations or more, or if a table or a record has 2³² elements or more.
+    ///
+    /// # Panics
+    /// If the network [has adjoints](Network::has_adjoints): they are not compiled yet.
     pub fn new(network: Arc<Network>, style: CellStyle) -> Result<Self, TooLarge> {
         Self::of_batches(network, style, |_, cell| match style {
             CellStyle::Batched | CellStyle::Paper => inner_batches(cell),
@@ -63,7 +66,8 @@ impl Program {
     /// Like [`new`](Self::new).
     ///
     /// # Panics
-    /// If the number of schedules differs from the number of cells, or a schedule is not legal.
+    /// Like [`new`](Self::new), if the number of schedules differs from the number of cells, or if a
+    /// schedule is not legal.
     pub fn scheduled(
         network: Arc<Network>,
         style: CellStyle,
@@ -78,6 +82,7 @@ impl Program {
         style: CellStyle,
         batches: impl Fn(Kind, &Cell) -> Vec<Vec<Var>>,
     ) -> Result<Self, TooLarge> {
+        assert!(!network.has_adjoints(), "adjoint cells are not compiled yet");
         for cell in network.cells() {
             let instructions = cell.instructions().iter().map(|i| i.shape.elements());
             let inputs = cell.ports().iter().map(|port| network.fields(port.record));
