@@ -328,25 +328,30 @@ fn gradients_of_random_networks_equal_central_differences() {
 
 #[test]
 fn forward_calls_save_what_is_expensive_to_compute_again() {
+    // By cell: the saved elements, as a multiple of H.
+    type Saved = (Arc<Network>, Vec<(&'static str, usize)>);
     const H: usize = 8;
     let tree = TreeSizes { vocabulary: 9, embed: 5, hidden: H, classes: 3 };
     let lattice = LatticeSizes { chars: 9, words: 9, embed: 5, hidden: H, classes: 3 };
     let nmt = NmtSizes { source: 9, target: 9, embed: 5, hidden: H };
     let mv_rnn = MvRnnSizes { vocabulary: 9, hidden: H, classes: 3 };
-    let networks: [(Arc<Network>, &[(&str, usize)]); 6] = [
+    let networks: [Saved; 6] = [
         (
             TreeLstm::new(tree).unwrap().network().clone(),
-            &[("leaf", 3), ("node", 5), ("output", 0)],
+            vec![("leaf", 3), ("node", 5), ("output", 0)],
         ),
-        (TreeGru::new(TreeSizes { embed: H, ..tree }).unwrap().network().clone(), &[("node", 6)]),
-        (MvRnn::new(mv_rnn).unwrap().network().clone(), &[("node", 2)]),
-        (LstmNmt::new(nmt).unwrap().network().clone(), &[("encoder", 4), ("decoder", 4)]),
-        (LatticeLstm::new(lattice).unwrap().network().clone(), &[("char", 6), ("word", 6)]),
-        (LatticeGru::new(lattice).unwrap().network().clone(), &[("char", 4), ("word", 4)]),
+        (
+            TreeGru::new(TreeSizes { embed: H, ..tree }).unwrap().network().clone(),
+            vec![("node", 6)],
+        ),
+        (MvRnn::new(mv_rnn).unwrap().network().clone(), vec![("node", 2)]),
+        (LstmNmt::new(nmt).unwrap().network().clone(), vec![("encoder", 4), ("decoder", 4)]),
+        (LatticeLstm::new(lattice).unwrap().network().clone(), vec![("char", 6), ("word", 6)]),
+        (LatticeGru::new(lattice).unwrap().network().clone(), vec![("char", 4), ("word", 4)]),
     ];
     for (network, cells) in networks {
         let training = training_network(&network, |_| true, |_| false).unwrap();
-        for &(name, multiple) in cells {
+        for (name, multiple) in cells {
             let cell = network.cells().iter().position(|cell| cell.name() == name).unwrap();
             let cell = &training.network.cells()[cell];
             let elements = |record| -> usize {
