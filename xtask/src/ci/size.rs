@@ -10,16 +10,17 @@ use std::process::Command;
 
 use crate::{Failure, root};
 
-/// The limit for the libraries without tests, so that a newcomer can read them. The goal is 46,500;
-/// they exceed it, so the limit leaves no room: a new line replaces an old one.
-const MAX_LIBRARIES: usize = 47_497;
+/// The limit for the libraries without tests, so that a newcomer can read them. It leaves no room: a
+/// new line replaces an old one, and only a new capability raises the limit, by its own size. The
+/// goal without gradients is 46,500.
+const MAX_LIBRARIES: usize = 48_964;
 
 /// The limit for `benches`, so that the measurements stay much smaller than the libraries.
 const MAX_BENCHES: usize = 12_500;
 
 /// The limit for the workspace with its tests, so that moving code does not escape the count. The
-/// goal is 85,000.
-const MAX_WORKSPACE: usize = 86_592;
+/// goal without gradients is 85,000.
+const MAX_WORKSPACE: usize = 88_156;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {
