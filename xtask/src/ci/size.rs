@@ -20,7 +20,7 @@ const MAX_BENCHES: usize = 12_500;
 
 /// The limit for the workspace with its tests, so that moving code does not escape the count. The
 /// goal without gradients is 85,000.
-const MAX_WORKSPACE: usize = 88_156;
+const MAX_WORKSPACE: usize = 88_157;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {
