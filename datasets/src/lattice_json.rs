@@ -1,8 +1,8 @@
 //! Lattices as JSON, one per line:
 //! `{"chars": ["一", "节"], "words": [[0, 1, "一节"]], "tags": ["O", "O"]}`.
 //!
-//! `tags` and `labels` (for each character a number or null) are optional, `words` is not; other members are ignored. An empty line is an empty
-//! lattice.
+//! `tags` and `labels` (for each character a number or null) are optional, `words` is not;
+//! other members are ignored. An empty line is an empty lattice.
 
 use std::io::BufRead;
 use std::path::Path;

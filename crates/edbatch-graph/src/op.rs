@@ -71,8 +71,8 @@ pub enum Op {
     },
     /// The transpose of a matrix.
     Transpose,
-    /// A gradient times the slope of an activation function: `g ∘ f'(x)`, computed from `g` and from
-    /// the function's result `f(x)`. Only in adjoint cells, like the next three.
+    /// A gradient times the slope of an activation function: `g ∘ f'(x)`, computed from `g` and
+    /// from the function's result `f(x)`. Only in adjoint cells, like the next three.
     Slope(Slope),
     /// The gradient of an operand that was broadcast: sums to this shape, over the columns of a
     /// matrix or over all elements.

@@ -190,7 +190,10 @@ impl Needed {
 
     /// Returns true if the gradient of something that a cell reads is needed.
     fn cell(&self, cell: &Cell) -> bool {
-        let reads = |instruction: &Instruction| matches!(instruction.op, Op::Parameter(id) if self.parameter(id));
+        let reads = |instruction: &Instruction| match instruction.op {
+            Op::Parameter(id) => self.parameter(id),
+            _ => false,
+        };
         cell.tables().iter().any(|table| self.parameter(table.parameter))
             || cell.ports().iter().any(|port| self.record(port.record))
             || cell.instructions().iter().any(reads)

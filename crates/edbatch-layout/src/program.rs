@@ -66,8 +66,8 @@ impl Program {
     /// Like [`new`](Self::new).
     ///
     /// # Panics
-    /// Like [`new`](Self::new), if the number of schedules differs from the number of cells, or if a
-    /// schedule is not legal.
+    /// Like [`new`](Self::new), if the number of schedules differs from the number of cells, or if
+    /// a schedule is not legal.
     pub fn scheduled(
         network: Arc<Network>,
         style: CellStyle,

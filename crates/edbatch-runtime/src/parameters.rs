@@ -59,8 +59,8 @@ impl Parameters {
         Ok(Self { declared: network.parameters().into(), values })
     }
 
-    /// Creates parameters from the values of all tensors, row-major, in the order in which `network`
-    /// declares them.
+    /// Creates parameters from the values of all tensors, row-major, in the order in which
+    /// `network` declares them.
     ///
     /// # Errors
     /// If there are not as many values as the network declares.

@@ -10,8 +10,8 @@ use std::process::Command;
 
 use crate::{Failure, root};
 
-/// The limit for the libraries without tests, so that a newcomer can read them. It leaves no room: a
-/// new line replaces an old one, and only a new capability raises the limit, by its own size. The
+/// The limit for the libraries without tests, so that a newcomer can read them. It leaves no room:
+/// a new line replaces an old one, and only a new capability raises the limit, by its own size. The
 /// goal without gradients is 46,500.
 const MAX_LIBRARIES: usize = 48_964;
 
