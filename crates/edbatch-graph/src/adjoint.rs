@@ -196,7 +196,7 @@ struct Derivation<'a> {
     transposed: HashMap<Var, Var>,
     /// For each forward variable: the terms of its gradient.
     terms: Vec<Terms>,
-    /// What the forward call saves.
+    /// The forward variables that a call saves.
     saved: Vec<Var>,
     /// By port and field of the forward cell, the terms of the gradient of each value there.
     contributions: BTreeMap<(u16, u16), Vec<Var>>,

@@ -131,8 +131,8 @@ impl Cell {
         self.record
     }
 
-    /// Returns the type of the row that a call writes: the fields of its record, and in a
-    /// [`TrainingNetwork`](crate::TrainingNetwork) behind them what it saves for its adjoint.
+    /// Returns the type of the row that a call writes: the fields of its record, followed in a
+    /// [`TrainingNetwork`](crate::TrainingNetwork) by the values that it saves for its adjoint.
     #[must_use]
     pub fn row(&self) -> RecordId {
         self.row

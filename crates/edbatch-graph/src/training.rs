@@ -28,9 +28,9 @@ pub struct TrainingNetwork {
 
 /// The adjoint of a forward cell.
 ///
-/// The adjoint cell has the tables and the ports of the forward cell. Behind them it has the port
-/// `own`, the forward call's row. The last ports, one for each field of the forward cell's record,
-/// take any number of gradients of this field.
+/// The adjoint cell has the tables and the ports of the forward cell. The next port is `own`, the
+/// forward call's row. The last ports, one for each field of the forward cell's record, take any
+/// number of gradients of this field.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Adjoint {
     /// The adjoint cell in [`TrainingNetwork::network`].
@@ -39,7 +39,7 @@ pub struct Adjoint {
     /// adjoint's record with the gradient of every value at the port. `None` if it is always zero
     /// or not needed.
     pub contributions: Vec<Vec<Option<u16>>>,
-    /// What the gradients of parameters are summed from, over all calls.
+    /// The parts of parameters' gradients that each call adds.
     pub sums: Vec<ParameterSum>,
     /// For each table of the forward cell, how the gradients of its rows are computed. `None` if
     /// they are not needed.
@@ -95,7 +95,7 @@ pub struct RowAdjoint {
     /// The field of that cell's record with the row's gradient, or `None` if the table is not
     /// trained. 0 if there is no cell.
     pub row: Option<u16>,
-    /// What the gradients of parameters are summed from, over all calls of that cell.
+    /// The parts of parameters' gradients that each call of that cell adds.
     pub sums: Vec<ParameterSum>,
 }
 

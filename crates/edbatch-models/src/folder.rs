@@ -120,8 +120,8 @@ impl Folder {
 
     /// Opens a file of inputs with their targets, and reads it lazily.
     ///
-    /// The targets of trees are the labels of all nodes, those of sentences the tags, and those of
-    /// lattices the labels of the characters. A translator is forced along the lines of `targets`,
+    /// A tree has a target for each node, its label. A sentence has tags, and a lattice has labels
+    /// of its characters. A translator is forced along the lines of `targets`,
     /// by default of the configuration's file of targets.
     ///
     /// # Errors

@@ -134,7 +134,7 @@ impl Objective {
         let of_parameters = gradients.parameters.iter().flatten();
         let mut sum: f64 =
             of_parameters.zip(direction.parameters.iter().flatten()).map(|(g, d)| g * d).sum();
-        // The gradients of initial values are those of parameters.
+        // Initial values are parameters, whose gradients are summed above.
         let own = self.graph.network().initial_values().len();
         for (gradients, direction) in gradients.given.iter().zip(&direction.given).skip(own) {
             sum += gradients.iter().zip(direction).map(|(g, d)| (g * d).sum()).sum::<f64>();

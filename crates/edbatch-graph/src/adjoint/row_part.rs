@@ -14,7 +14,7 @@ pub(super) struct RowParts {
     has_products: Vec<bool>,
 }
 
-/// What a variable depends on.
+/// The kind of data that a variable depends on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
     /// Parameters and constants alone.
