@@ -89,7 +89,7 @@ pub fn short_translations(source: &Source) -> Result<Set<SourceSentence>, SetErr
         let known = |&word: &u32| if (word as usize) < WORDS { word } else { 0 };
         let sentence = |sentence: &SourceSentence| SourceSentence {
             words: sentence.words.iter().map(known).collect(),
-            stop: sentence.stop,
+            stop: sentence.stop.clone(),
         };
         Arc::new(part.iter().map(sentence).collect())
     };

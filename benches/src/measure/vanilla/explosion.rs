@@ -223,5 +223,8 @@ fn apply<'c>(cell: &'c CellBuilder, op: Op, x: &[Tensor<'c>]) -> Tensor<'c> {
         | Op::Lookup { .. }
         | Op::Parameter(_)
         | Op::Constant(_) => unreachable!("{op} is not an operation on variables"),
+        Op::Slope(_) | Op::Fold(_) | Op::Share { .. } | Op::Outer => {
+            unreachable!("{op} is in adjoint cells only")
+        }
     }
 }
