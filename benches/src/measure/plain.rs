@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use edbatch_graph::ParameterId;
+use edbatch_layout as layout;
 use edbatch_layout::{Base, CellPart, CellPlan, CellStep, Plan, Program, ValueRow, Want};
 use edbatch_runtime::kernels::rows::split_around;
 use edbatch_runtime::kernels::{Aligned, Level, arg_max};
@@ -49,31 +50,52 @@ struct Loaded {
     program: Arc<Program>,
     level: Level,
     parameters: Vec<Arc<Vec<f32>>>,
+    /// The transposes that steps read.
+    transposed: HashMap<ParameterId, Vec<f32>>,
     /// Steps by kind and [`CellPart`].
     steps: Vec<[Vec<LoadedStep>; 3]>,
     bytes: usize,
+}
+
+impl Loaded {
+    fn parameter(&self, weight: layout::Weight) -> &[f32] {
+        match weight {
+            layout::Weight::AsIs(id) => &self.parameters[id.0 as usize],
+            layout::Weight::Transposed(id) => &self.transposed[&id],
+        }
+    }
 }
 
 const PARTS: [CellPart; 3] = [CellPart::Whole, CellPart::Prologue, CellPart::Body];
 
 impl Plain {
     /// Loads a program and its parameters.
-    pub fn new(program: Arc<Program>, parameters: &Parameters) -> Self {
+    pub fn new(program: Arc<Program>, given: &Parameters) -> Self {
         let ids = 0..program.network().parameters().len() as u32;
-        let parameters: Vec<_> = ids.map(|id| parameters.get(ParameterId(id)).clone()).collect();
-        let mut known: HashMap<Vec<ParameterId>, Arc<Weight>> = HashMap::new();
+        let parameters: Vec<_> = ids.map(|id| given.get(ParameterId(id)).clone()).collect();
+        let mut known: HashMap<Vec<layout::Weight>, Arc<Weight>> = HashMap::new();
         let mut weight = |step: &CellStep| match step {
             CellStep::Product { weights, width, .. } => {
                 let stack = || {
-                    let stack: Vec<&[f32]> =
-                        weights.iter().map(|id| parameters[id.0 as usize].as_slice()).collect();
+                    let values: Vec<_> = weights
+                        .iter()
+                        .map(|&weight| given.weight(program.network(), weight))
+                        .collect();
+                    let stack: Vec<&[f32]> = values.iter().map(|values| &**values).collect();
                     Arc::new(Weight::new(&stack, *width as usize))
                 };
                 Some(known.entry(weights.clone()).or_insert_with(stack).clone())
             }
             _ => None,
         };
+        let mut transposed = HashMap::new();
         let mut load = |step: &CellStep| {
+            for (place, _) in step.reads() {
+                if let Base::Parameter(weight @ layout::Weight::Transposed(id)) = place.base {
+                    let values = given.weight(program.network(), weight);
+                    transposed.entry(id).or_insert_with(|| values.into_owned());
+                }
+            }
             let mut written: Vec<Base> =
                 step.writes().iter().map(|(place, _)| place.base).collect();
             written.dedup();
@@ -85,13 +107,16 @@ impl Plain {
         };
         let kinds = (0..program.cells().len()).map(edbatch_graph::Kind::new);
         let steps = kinds.map(|kind| PARTS.map(|part| of_part(program.part(kind, part)))).collect();
-        let of_parameters: usize = parameters.iter().map(|values| size_of_val(&***values)).sum();
+        let copies = parameters.iter().map(|values| &***values);
+        let copies = copies.chain(transposed.values().map(Vec::as_slice));
+        let of_parameters: usize = copies.map(size_of_val).sum();
         let bytes = |weight: &Arc<Weight>| {
             weight.copies().map(|copy| size_of_val(&**copy)).iter().sum::<usize>()
         };
         let bytes = of_parameters + known.values().map(bytes).sum::<usize>();
         let level = Level::detect();
-        Self::on(Arc::new(Loaded { program, level, parameters, steps, bytes }), Arc::default())
+        let loaded = Loaded { program, level, parameters, transposed, steps, bytes };
+        Self::on(Arc::new(loaded), Arc::default())
     }
 
     fn on(loaded: Arc<Loaded>, profile: Arc<Profile>) -> Self {

@@ -1,5 +1,6 @@
 //! A program on a device: its compiled kernels, weights and folded tables.
 
+use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -137,10 +138,15 @@ impl<D: Device> Loaded<D> {
         parameters: &Parameters,
         options: &CudaOptions,
     ) -> Result<Self, BackendError> {
+        if program.network().has_adjoints() {
+            let why = "the CUDA backend cannot compute gradients: use the CPU backend";
+            let why = Box::<dyn Error + Send + Sync>::from(why);
+            return Err(BackendError::Other(why.into()));
+        }
         let Generated { table, layout, source, placement } =
             Generated::new(&program, options, options.chosen_driver()?, Some(device.properties()));
         let kernels = device.compile(&source, options.on_compile)?;
-        let packed = layout.packed(parameters)?;
+        let packed = layout.packed(program.network(), parameters)?;
         let weight_bytes = size_of_val(packed.as_slice());
         let weights = copied(&*device, &packed)?;
         drop(packed);

@@ -121,9 +121,12 @@ fn of_arguments(step: &CellStep) -> Option<(Place, u32)> {
 fn units(network: &Network, step: &CellStep) -> u32 {
     match step {
         CellStep::Product { weights, rows, .. } => {
-            let mut each = weights.iter().map(|&id| network.parameters()[id.0 as usize].dims[0]);
-            let first = each.next().map_or(*rows, |first| first as u32);
-            if each.all(|other| other as u32 == first) { first } else { *rows }
+            let mut each = weights.iter().map(|weight| {
+                let dims = &network.parameter(weight.parameter()).dims;
+                weight.rows_and_columns(dims).map_or(*rows, |(rows, _)| rows as u32)
+            });
+            let first = each.next().unwrap_or(*rows);
+            if each.all(|other| other == first) { first } else { *rows }
         }
         CellStep::MatMul { m, n, .. } => m * n,
         // One thread computes a row.
@@ -131,7 +134,9 @@ fn units(network: &Network, step: &CellStep) -> u32 {
         CellStep::Reduce { width, .. }
         | CellStep::Elementwise { width, .. }
         | CellStep::Copy { width, .. }
+        | CellStep::Share { width, .. }
         | CellStep::Fill { width, .. } => *width,
+        CellStep::Fold { rows, .. } => *rows,
         CellStep::Expand { rows, columns, .. } | CellStep::Transpose { rows, columns, .. } => {
             rows * columns
         }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use edbatch_graph::Reduction;
-use edbatch_layout::{Base, CellPlan, CellStep, Elementwise, Mode, Place, Program};
+use edbatch_layout::{Base, CellPlan, CellStep, Elementwise, Mode, Place, Program, Weight};
 
 use super::Precision;
 use super::command_list::{CopyJob, scratch};
@@ -286,6 +286,9 @@ impl<'a> PhaseWriter<'a> {
             CellStep::Product { .. } | CellStep::Softmax { .. } => {
                 unreachable!("done by blocks")
             }
+            CellStep::Fold { .. } | CellStep::Share { .. } => {
+                unreachable!("adjoint cells are refused when a program is loaded")
+            }
         }
     }
 
@@ -324,11 +327,11 @@ impl<'a> PhaseWriter<'a> {
             Base::Table(table) => {
                 let table = usize::from(table);
                 let parameter = self.program.network()[self.entry.cell].tables()[table].parameter;
-                let start = self.weights.of_plain(parameter);
+                let start = self.weights.of_plain(Weight::AsIs(parameter));
                 format!("a.weights[{start}ull + {}]", operand(table))
             }
-            Base::Parameter(id) => {
-                let start = self.weights.of_plain(id) + offset as usize;
+            Base::Parameter(weight) => {
+                let start = self.weights.of_plain(weight) + offset as usize;
                 format!("a.weights[{start}ull + {column}]")
             }
             Base::Port(port) => {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use edbatch_graph::ParameterId;
-use edbatch_layout::{Base, CellStep, Program};
+use edbatch_graph::Network;
+use edbatch_layout::{Base, CellStep, Program, Weight};
 use edbatch_runtime::{BackendError, Parameters};
 
 use super::phase_table::PhaseTable;
@@ -15,8 +15,8 @@ use super::phase_table::PhaseTable;
 /// padded with zeros.
 #[derive(Debug, Default)]
 pub(crate) struct WeightLayout {
-    stacks: BTreeMap<Vec<ParameterId>, Stack>,
-    plain: BTreeMap<ParameterId, usize>,
+    stacks: BTreeMap<Vec<Weight>, Stack>,
+    plain: BTreeMap<Weight, usize>,
     floats: usize,
 }
 
@@ -39,29 +39,30 @@ impl WeightLayout {
                     layout.stack(weights, *rows as usize, *width as usize);
                 }
                 for (place, _) in step.reads() {
-                    let id = match place.base {
-                        Base::Parameter(id) => id,
-                        Base::Table(table) => tables[usize::from(table)].parameter,
+                    let weight = match place.base {
+                        Base::Parameter(weight) => weight,
+                        Base::Table(table) => Weight::AsIs(tables[usize::from(table)].parameter),
                         _ => continue,
                     };
-                    layout.plain(id, program.network().parameter(id).elements());
+                    let parameter = program.network().parameter(weight.parameter());
+                    layout.plain(weight, parameter.elements());
                 }
             }
         }
         layout
     }
 
-    fn stack(&mut self, weights: &[ParameterId], outputs: usize, depth: usize) {
+    fn stack(&mut self, weights: &[Weight], outputs: usize, depth: usize) {
         if !self.stacks.contains_key(weights) {
             let start = self.take(depth.next_multiple_of(4) * outputs);
             self.stacks.insert(weights.to_vec(), Stack { start, outputs, depth });
         }
     }
 
-    fn plain(&mut self, id: ParameterId, elements: usize) {
-        if !self.plain.contains_key(&id) {
+    fn plain(&mut self, weight: Weight, elements: usize) {
+        if !self.plain.contains_key(&weight) {
             let start = self.take(elements);
-            self.plain.insert(id, start);
+            self.plain.insert(weight, start);
         }
     }
 
@@ -73,20 +74,24 @@ impl WeightLayout {
     }
 
     /// Returns the start of a stack of weights, in floats.
-    pub(crate) fn of_stack(&self, weights: &[ParameterId]) -> usize {
+    pub(crate) fn of_stack(&self, weights: &[Weight]) -> usize {
         self.stacks[weights].start
     }
 
     /// Returns the start of a parameter that is not packed, in floats.
-    pub(crate) fn of_plain(&self, id: ParameterId) -> usize {
-        self.plain[&id]
+    pub(crate) fn of_plain(&self, weight: Weight) -> usize {
+        self.plain[&weight]
     }
 
     /// Returns all parameters in this layout, as the bits of floats.
     ///
     /// # Errors
     /// If memory cannot be allocated.
-    pub(crate) fn packed(&self, parameters: &Parameters) -> Result<Vec<u32>, BackendError> {
+    pub(crate) fn packed(
+        &self,
+        network: &Network,
+        parameters: &Parameters,
+    ) -> Result<Vec<u32>, BackendError> {
         let mut words = Vec::new();
         let reserved = words.try_reserve_exact(self.floats);
         reserved.map_err(|_| BackendError::Memory {
@@ -95,15 +100,17 @@ impl WeightLayout {
         })?;
         words.resize(self.floats, 0.0_f32.to_bits());
         for (weights, &Stack { start, outputs, depth }) in &self.stacks {
-            let rows = weights.iter().flat_map(|&id| parameters.get(id).chunks_exact(depth));
+            let values: Vec<_> =
+                weights.iter().map(|&weight| parameters.weight(network, weight)).collect();
+            let rows = values.iter().flat_map(|values| values.chunks_exact(depth));
             for (n, row) in rows.enumerate() {
                 for (k, &weight) in row.iter().enumerate() {
                     words[start + (k / 4 * outputs + n) * 4 + k % 4] = weight.to_bits();
                 }
             }
         }
-        for (&id, &start) in &self.plain {
-            let values = parameters.get(id);
+        for (&weight, &start) in &self.plain {
+            let values = parameters.weight(network, weight);
             for (word, value) in words[start..].iter_mut().zip(values.iter()) {
                 *word = value.to_bits();
             }

@@ -68,6 +68,37 @@ impl Hoisted {
     }
 }
 
+/// A parameter, as the steps of a cell read it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Weight {
+    /// The parameter.
+    AsIs(ParameterId),
+    /// The transpose of a matrix, which a backend computes when it loads the parameter.
+    Transposed(ParameterId),
+}
+
+impl Weight {
+    /// Returns the parameter.
+    #[must_use]
+    pub fn parameter(self) -> ParameterId {
+        match self {
+            Self::AsIs(id) | Self::Transposed(id) => id,
+        }
+    }
+
+    /// Returns the number of rows and columns of the weight, for a parameter with these dimensions.
+    /// `None` if the parameter is not a matrix.
+    #[must_use]
+    pub fn rows_and_columns(self, dims: &[usize]) -> Option<(usize, usize)> {
+        match (self, dims) {
+            (Self::AsIs(_), &[rows, columns]) | (Self::Transposed(_), &[columns, rows]) => {
+                Some((rows, columns))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// The memory location of a tensor of one call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Place {
@@ -84,8 +115,8 @@ pub enum Base {
     Table(u16),
     /// The row of the value that the call names at this port.
     Port(u16),
-    /// A parameter, the same for all calls.
-    Parameter(ParameterId),
+    /// A parameter or its transpose, the same for all calls.
+    Parameter(Weight),
     /// The call's row of results of the [prologue](Hoisted::prologue).
     Hoisted,
     /// The call's row of a region of scratch.
@@ -113,7 +144,7 @@ pub enum CellStep {
     /// `out[b, :] = w · x[b, :]`, where `w` `(rows, width)` is several weights stacked by rows.
     Product {
         /// The weights, in the order of their results.
-        weights: Vec<ParameterId>,
+        weights: Vec<Weight>,
         /// The total number of rows.
         rows: u32,
         /// The number of columns, and of elements of `x`.
@@ -140,6 +171,28 @@ pub enum CellStep {
         k: u32,
         /// The number of columns of the right factor.
         n: u32,
+        /// The place of the result.
+        out: Place,
+    },
+    /// `out[b, i] = Σ over j of from[b, i, j]`.
+    Fold {
+        /// The place of the matrix.
+        from: Place,
+        /// The number of its rows.
+        rows: u32,
+        /// The number of its columns.
+        columns: u32,
+        /// The place of the result.
+        out: Place,
+    },
+    /// `out[b, :] = from[b, :]`, divided by the number of the call's values at a port.
+    Share {
+        /// The port that takes any number of values.
+        port: u16,
+        /// The place of the tensor.
+        from: Place,
+        /// The number of elements.
+        width: u32,
         /// The place of the result.
         out: Place,
     },

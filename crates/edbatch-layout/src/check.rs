@@ -127,7 +127,7 @@ impl<'a> Replay<'a> {
         let (tables, ports) = (cell.tables().len(), cell.ports().len());
         let divided = self.is_divided(step)?;
         let operands = self.operands_of(step, tables + ports + usize::from(divided))?;
-        let stride = program.record(cell.record()).stride;
+        let stride = program.record(cell.row()).stride;
         let reading = Reading { batch, written: self.arena.rows(step.out, stride, step.calls)? };
         for (table, &operand) in operands[..tables].iter().enumerate() {
             self.table(&reading, table, operand)?;

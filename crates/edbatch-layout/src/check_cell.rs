@@ -65,10 +65,10 @@ impl Declared<'_> {
         PlanError { step, what: format!("{}: {what}", self.plan.name) }
     }
 
-    /// Checks that the output row has the layout of the cell's record.
+    /// Checks that the output row has the layout of the cell's row.
     fn frame(&self) -> Checked {
         let cell = &self.program.network()[self.kind];
-        let record = self.program.record(cell.record());
+        let record = self.program.record(cell.row());
         let ends = record.offsets.iter().zip(&record.widths).map(|(offset, width)| offset + width);
         let (width, stride) = (ends.max().unwrap_or(0), record.stride);
         let CellPlan { name, output_width, output_stride, .. } = self.plan;
@@ -121,8 +121,7 @@ impl Declared<'_> {
 
     /// Checks that each field of the output consists of the declared terms.
     fn expect_outputs(&self, output: &Elements, declared: &[Vec<Term>]) -> Result<(), PlanError> {
-        let record = self.program.network()[self.kind].record();
-        let record = self.program.record(record);
+        let record = self.program.record(self.program.network()[self.kind].row());
         for (field, (&offset, declared)) in record.offsets.iter().zip(declared).enumerate() {
             for (element, &term) in declared.iter().enumerate() {
                 let what = match output.get(offset as usize + element) {

@@ -7,7 +7,7 @@ mod display;
 mod fuse;
 mod registers;
 
-use edbatch_graph::Op;
+use edbatch_graph::{Op, Slope};
 
 /// Element-wise operations over tensors of one width, as a program without branches.
 ///
@@ -68,6 +68,8 @@ pub enum Operation {
     Div,
     /// `-a`
     Neg,
+    /// `a` times the slope of an activation function whose result is `b`.
+    Slope(Slope),
     /// `a · factor`
     Scale(f32),
     /// `(a + b) · factor`
@@ -198,7 +200,9 @@ impl Operation {
     pub fn operands(self) -> usize {
         match self {
             Self::Copy | Self::Neg | Self::Scale(_) | Self::Apply(Form::Plain, _) => 1,
-            Self::Add | Self::Sub | Self::Mul | Self::Div | Self::ScaledSum(_) => 2,
+            Self::Add | Self::Sub | Self::Mul | Self::Div | Self::Slope(_) | Self::ScaledSum(_) => {
+                2
+            }
             Self::AddProduct => 3,
             Self::SumOfProducts => 4,
             Self::Apply(Form::OfSum | Form::Times, _) => 2,
@@ -212,7 +216,13 @@ impl Operation {
     pub fn ops(self) -> usize {
         match self {
             Self::Copy => 0,
-            Self::Add | Self::Sub | Self::Mul | Self::Div | Self::Neg | Self::Scale(_) => 1,
+            Self::Add
+            | Self::Sub
+            | Self::Mul
+            | Self::Div
+            | Self::Neg
+            | Self::Slope(_)
+            | Self::Scale(_) => 1,
             Self::ScaledSum(_) | Self::AddProduct => 2,
             Self::SumOfProducts => 3,
             Self::Apply(form, _) => match form {

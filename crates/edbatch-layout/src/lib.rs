@@ -43,8 +43,9 @@ mod plan;
 mod planner;
 mod program;
 mod record_layout;
+mod training_plan;
 
-pub use cell_plan::{Base, CellPlan, CellStep, Hoisted, Mode, Moved, Place};
+pub use cell_plan::{Base, CellPlan, CellStep, Hoisted, Mode, Moved, Place, Weight};
 pub use check::{PlanError, check};
 pub use check_cell::check_cell;
 pub use check_folding::check_folding;
@@ -59,6 +60,7 @@ pub use plan::{Action, CellPart, Operand, Plan, Step, ValueRow, Want};
 pub use planner::{Addressed, ArenaTooLarge, Lifetimes, MiniBatch, Planner};
 pub use program::{FoldedTable, Program, TooLarge, batches_of, compile_cell};
 pub use record_layout::{LINE, RecordLayout, next_line};
+pub use training_plan::{CallSums, GivenSum, TrainingPlan};
 
 /// The README's example, compiled and run by the tests.
 #[cfg(doctest)]

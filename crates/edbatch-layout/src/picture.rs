@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use edbatch_graph::Kind;
 
-use crate::cell_plan::{Base, CellStep, Place};
+use crate::cell_plan::{Base, CellStep, Place, Weight};
 use crate::names::{name_of_field, name_of_row};
 use crate::program::Program;
 
@@ -131,8 +131,9 @@ fn contents(program: &Program, kind: Kind) -> BTreeMap<Base, BTreeMap<u32, Field
         if let CellStep::Product { weights, out, .. } = step {
             let mut out = *out;
             for &weight in weights {
-                let parameter = program.network().parameter(weight);
-                let rows = parameter.dims[0] as u32;
+                let parameter = program.network().parameter(weight.parameter());
+                let shape = weight.rows_and_columns(&parameter.dims);
+                let rows = shape.map_or(0, |(rows, _)| rows as u32);
                 note(out, rows, parameter.name.clone());
                 out.offset += rows;
             }
@@ -172,6 +173,8 @@ fn step_name(step: &CellStep) -> &'static str {
         CellStep::Expand { .. } => "expand",
         CellStep::Transpose { .. } => "transpose",
         CellStep::Fill { .. } => "fill",
+        CellStep::Fold { .. } => "fold",
+        CellStep::Share { .. } => "share",
     }
 }
 
@@ -179,7 +182,8 @@ fn base_name(base: Base) -> String {
     match base {
         Base::Table(table) => format!("table {table}"),
         Base::Port(port) => format!("port {port}"),
-        Base::Parameter(id) => format!("parameter {}", id.0),
+        Base::Parameter(Weight::AsIs(id)) => format!("parameter {}", id.0),
+        Base::Parameter(Weight::Transposed(id)) => format!("transpose of parameter {}", id.0),
         Base::Scratch(region) => format!("scratch {region}"),
         Base::Hoisted => "hoisted".into(),
         Base::Output => "output".into(),

@@ -19,6 +19,7 @@
 //! grown.
 
 mod arena;
+mod back;
 mod groups;
 mod operands;
 
@@ -30,6 +31,7 @@ use crate::distinct::Distinct;
 use crate::plan::{Plan, Step, ValueRow, Want};
 use crate::program::Program;
 use arena::{Arena, Span};
+use back::Back;
 use groups::Groups;
 
 /// Plans mini-batches. Its memory is reused from one mini-batch to the next.
@@ -49,6 +51,7 @@ pub struct Planner {
     freed_after: Vec<Option<u32>>,
     arena: Arena,
     lifetimes: Lifetimes,
+    back: Back,
 }
 
 /// The progress of planning.
@@ -104,12 +107,27 @@ impl Planner {
         mini_batch: &MiniBatch<'_>,
         plan: &mut Plan,
     ) -> Result<(), ArenaTooLarge> {
-        let &MiniBatch { program, graph, schedule, wanted } = mini_batch;
         plan.clear();
+        let end = self.given(mini_batch, plan)?;
+        self.arena.reset(end);
+        self.find_spans(mini_batch);
+        if self.lifetimes == Lifetimes::Reuse {
+            self.keep_wanted(mini_batch);
+            self.free_spans(mini_batch.schedule.len());
+        }
+        self.plan_batches(mini_batch, plan)?;
+        plan.arena = self.arena.end() as usize;
+        Ok(())
+    }
+
+    /// Plans all batches, whose spans and lifetimes are known.
+    fn plan_batches(
+        &mut self,
+        mini_batch: &MiniBatch<'_>,
+        plan: &mut Plan,
+    ) -> Result<(), ArenaTooLarge> {
+        let &MiniBatch { program, graph, schedule, wanted } = mini_batch;
         let mut progress = Progress::default();
-        self.given(program, graph, plan)?;
-        self.distinct.find(mini_batch);
-        self.find_lifetimes(mini_batch);
         for (index, batch) in schedule.batches().enumerate() {
             self.hoist(mini_batch, index, plan, &mut progress)?;
             let (signature, out) = (program.signature(batch.kind), self.place(index)?);
@@ -123,14 +141,8 @@ impl Planner {
                 self.hoisted_rows(schedule.len(), signature, of_batch, plan, &mut progress);
             plan.steps.push(Step { cell: batch.kind, action, calls, out, operands });
             check_lengths(plan.operands.len(), plan.lists.len(), progress.rows)?;
-            let mut freed = self.freed_after[index];
-            while let Some(span) = freed {
-                let Span { start, len, next, .. } = self.spans[span as usize];
-                self.arena.free(start..start + len);
-                freed = next;
-            }
+            self.free_after(index);
         }
-        plan.arena = self.arena.end() as usize;
         let Plan { given, wanted: rows, .. } = &mut *plan;
         rows.extend(wanted.iter().map(|&(value, want)| {
             let record = graph.record_of(value).expect("a wanted value of the graph");
@@ -142,21 +154,29 @@ impl Planner {
         Ok(())
     }
 
-    /// Places the given values at the start of the arena.
+    /// Places the given values at the start of the arena. Returns the end of their rows.
     fn given(
         &mut self,
-        program: &Program,
-        graph: &Graph,
+        &MiniBatch { program, graph, .. }: &MiniBatch<'_>,
         plan: &mut Plan,
-    ) -> Result<(), ArenaTooLarge> {
+    ) -> Result<u64, ArenaTooLarge> {
         let mut end = 0;
         for &record in graph.given() {
             plan.given.push(ValueRow { record, start: offset(end)? });
             end += u64::from(program.record(record).stride);
         }
         offset(end)?;
-        self.arena.reset(end);
-        Ok(())
+        Ok(end)
+    }
+
+    /// Frees the spans that are not read after this batch.
+    fn free_after(&mut self, batch: usize) {
+        let mut freed = self.freed_after[batch];
+        while let Some(span) = freed {
+            let Span { start, len, next, .. } = self.spans[span as usize];
+            self.arena.free(start..start + len);
+            freed = next;
+        }
     }
 
     /// Allocates a span in the arena and returns its offset.

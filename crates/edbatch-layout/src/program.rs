@@ -1,11 +1,12 @@
 //! Compiled networks: the plan of every cell and the layout of every record.
 
 mod fold;
+mod training;
 
 use std::fmt;
 use std::sync::Arc;
 
-use edbatch_graph::{Cell, Kind, Network, Port, RecordId, Schedule, Table, Var};
+use edbatch_graph::{Cell, Kind, Network, Port, RecordId, Schedule, Table, TrainingNetwork, Var};
 
 use crate::cell_plan::{Base, CellPlan, CellStep};
 use crate::compile::{CellStyle, Compiled, compile};
@@ -24,6 +25,8 @@ pub struct Program {
     /// For each cell, the steps of its plan that only move data.
     moves: Vec<Vec<Move>>,
     signatures: Vec<Signature>,
+    /// The adjoints, if the program is [for training](Program::for_training).
+    training: Option<Arc<TrainingNetwork>>,
 }
 
 /// The facts about a cell that planning a mini-batch needs, in few cache lines.
@@ -42,6 +45,8 @@ pub(crate) struct Signature {
     pub(crate) ports: Box<[u32]>,
     /// True if the last port takes any number of values.
     pub(crate) is_variadic: bool,
+    /// By port: true if a step reads values there, or their number.
+    pub(crate) reads: Box<[bool]>,
 }
 
 impl Program {
@@ -50,13 +55,11 @@ impl Program {
     /// # Errors
     /// If a cell's tensors together have 2³¹ elements or more for a single call, if it has 16,384
     /// operations or more, or if a table or a record has 2³² elements or more.
-    ///
-    /// # Panics
-    /// If the network [has adjoints](Network::has_adjoints): they are not compiled yet.
     pub fn new(network: Arc<Network>, style: CellStyle) -> Result<Self, TooLarge> {
-        Self::of_batches(network, style, |_, cell| match style {
-            CellStyle::Batched | CellStyle::Paper => inner_batches(cell),
-            _ => Vec::new(),
+        let records = RecordLayout::all(&network);
+        Self::of_batches(network, records, |_, cell| match style {
+            CellStyle::Batched | CellStyle::Paper => (style, inner_batches(cell)),
+            _ => (style, Vec::new()),
         })
     }
 
@@ -66,23 +69,24 @@ impl Program {
     /// Like [`new`](Self::new).
     ///
     /// # Panics
-    /// Like [`new`](Self::new), if the number of schedules differs from the number of cells, or if
-    /// a schedule is not legal.
+    /// If the number of schedules differs from the number of cells, or if a schedule is not legal.
     pub fn scheduled(
         network: Arc<Network>,
         style: CellStyle,
         schedules: &[Schedule],
     ) -> Result<Self, TooLarge> {
         assert_eq!(schedules.len(), network.cells().len(), "a schedule for each cell");
-        Self::of_batches(network, style, |kind, cell| batches_of(cell, &schedules[kind.index()]))
+        let records = RecordLayout::all(&network);
+        Self::of_batches(network, records, |kind, cell| {
+            (style, batches_of(cell, &schedules[kind.index()]))
+        })
     }
 
     fn of_batches(
         network: Arc<Network>,
-        style: CellStyle,
-        batches: impl Fn(Kind, &Cell) -> Vec<Vec<Var>>,
+        records: Vec<RecordLayout>,
+        style: impl Fn(Kind, &Cell) -> (CellStyle, Vec<Vec<Var>>),
     ) -> Result<Self, TooLarge> {
-        assert!(!network.has_adjoints(), "adjoint cells are not compiled yet");
         for cell in network.cells() {
             let instructions = cell.instructions().iter().map(|i| i.shape.elements());
             let inputs = cell.ports().iter().map(|port| network.fields(port.record));
@@ -107,17 +111,16 @@ impl Program {
                 return Err(TooLarge { what: format!("record {}", record.name), elements });
             }
         }
-        let records = RecordLayout::all(&network);
         let (mut cells, mut moves) = (Vec::new(), Vec::new());
         for (kind, cell) in network.cells().iter().enumerate() {
-            let batches = batches(Kind::new(kind), cell);
+            let (style, batches) = style(Kind::new(kind), cell);
             let compiled: Compiled = compile(&records, cell, style, &batches);
             cells.push(compiled.plan);
             moves.push(compiled.moves);
         }
         let signature = |(cell, plan)| Signature::new(&records, cell, plan);
         let signatures = network.cells().iter().zip(&cells).map(signature).collect();
-        Ok(Self { network, records, cells, moves, signatures })
+        Ok(Self { network, records, cells, moves, signatures, training: None })
     }
 
     /// Returns the network that was compiled.
@@ -235,6 +238,7 @@ impl Signature {
             tables: (0..cell.tables().len()).map(reads).collect(),
             ports: cell.ports()[..single].iter().map(stride).collect(),
             is_variadic: cell.is_variadic(),
+            reads: (0..cell.ports().len()).map(|port| reads_port(plan, port)).collect(),
         };
         signature.fold(plan, None);
         signature
@@ -247,6 +251,14 @@ impl Signature {
         self.hoisted = hoisted.map(|hoisted| (hoisted.from, hoisted.prologue.output_stride));
         self.folded = folded;
     }
+}
+
+/// Returns true if a step of a cell reads values at this port, or their number.
+fn reads_port(plan: &CellPlan, port: usize) -> bool {
+    plan.steps.iter().any(|step| match *step {
+        CellStep::Share { port: counted, .. } if usize::from(counted) == port => true,
+        _ => step.reads().iter().any(|(place, _)| place.base == Base::Port(port as u16)),
+    })
 }
 
 /// A cell, a table or a record with too many elements to address.

@@ -1,5 +1,7 @@
 //! The interface of backends: their inputs and their outputs.
 
+mod training;
+
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -9,6 +11,7 @@ use edbatch_layout::{Lifetimes, Plan, Program, ValueRow, Want};
 
 use crate::kernels::OutOfMemory;
 use crate::{ParameterError, Parameters};
+pub use training::{BackPart, Gradient, Gradients, OutputGradients, Training};
 
 /// Runs plans over arenas of f32 elements.
 ///
@@ -48,6 +51,12 @@ pub trait Backend: Send + Sync {
     /// end of the plan, for a device that runs steps concurrently.
     fn lifetimes(&self) -> Lifetimes {
         Lifetimes::Reuse
+    }
+
+    /// Returns the interface that computes gradients; `None` if the backend does not compute them,
+    /// or if its program is not [for training](Program::for_training).
+    fn training(&mut self) -> Option<&mut dyn Training> {
+        None
     }
 
     /// Returns true if an engine should give each of its threads a [fork](Self::fork), so that no

@@ -12,12 +12,13 @@ mod multiply;
 mod profile;
 mod target;
 mod tile;
+mod training;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use edbatch_layout::{Plan, Program, ValueRow, Want};
 
-use crate::backend::fields;
+use crate::backend::{Training, fields};
 #[cfg(feature = "tracing")]
 use crate::count::bytes_gathered_by;
 use crate::kernels::rows::split_around;
@@ -27,6 +28,7 @@ use crate::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, Rows
 use load::Loaded;
 pub use profile::{Profile, Timer, Work};
 use tile::{Job, Workspace};
+use training::Sums;
 
 /// The range for the row limit of a tile. Kernels are fast with 8 rows or more, and do not gain
 /// from more than 64.
@@ -49,6 +51,8 @@ pub struct Cpu {
     /// The threads that share parts or batches.
     pool: Option<ThreadPool>,
     profile: Option<Arc<Profile>>,
+    /// The gradients of parameters, if the program is for training. Forks share them.
+    sums: Option<Arc<Mutex<Sums>>>,
 }
 
 /// The memory of a slot.
@@ -61,6 +65,8 @@ struct Slot {
     arg_max: Vec<u32>,
     /// The direction in which the last step read its weights.
     pass: Pass,
+    /// The loss of each wanted value of the last plan, after its way back.
+    losses: Vec<f64>,
 }
 
 /// The state that the parts of a round share.
@@ -87,13 +93,15 @@ impl Cpu {
         let folded = fold_tables(&program, parameters, level)?;
         let loaded = Loaded::new(program, parameters, level, folded);
         let loaded = loaded.map_err(|error| error.of(PACKED))?;
-        Ok(Self::on(Arc::new(loaded), None))
+        let sums = Sums::new(&loaded.program).map(|sums| Arc::new(Mutex::new(sums)));
+        Ok(Self { sums, ..Self::on(Arc::new(loaded), None) })
     }
 
     /// Lets the backend use the threads of a pool whenever no other task has claimed them.
     #[must_use]
     pub fn with_pool(self, pool: ThreadPool) -> Self {
-        Self { profile: self.profile, ..Self::on(self.loaded, Some(pool)) }
+        let Self { loaded, profile, sums, .. } = self;
+        Self { profile, sums, ..Self::on(loaded, Some(pool)) }
     }
 
     /// Returns the profile that this backend and its future [forks](Backend::fork) share. It
@@ -115,7 +123,8 @@ impl Cpu {
     fn on(loaded: Arc<Loaded>, pool: Option<ThreadPool>) -> Self {
         let threads = pool.as_ref().map_or(1, ThreadPool::threads);
         let workspaces = (0..threads).map(|_| Mutex::default()).collect();
-        Self { loaded, slots: vec![Slot::default()], workspaces, pool, profile: None }
+        let slots = vec![Slot::default()];
+        Self { loaded, slots, workspaces, pool, profile: None, sums: None }
     }
 
     fn split(&mut self) -> (&mut [Slot], Shared<'_>) {
@@ -130,6 +139,11 @@ impl Cpu {
         }
         let arena = self.slots[slot].arena.reserve(plan.arena);
         arena.map_err(|error| error.of("the arena of a mini-batch's values"))?;
+        self.reserve_workspaces(plan)
+    }
+
+    /// Allocates the scratch memory of a plan's steps.
+    fn reserve_workspaces(&mut self, plan: &Plan) -> Result<(), BackendError> {
         for step in &plan.steps {
             let part = self.loaded.carried_out(step);
             let rows = part.most_rows().min(step.calls as usize);
@@ -350,8 +364,12 @@ impl Backend for Cpu {
     }
 
     fn fork(&self) -> Box<dyn Backend> {
-        let profile = self.profile.clone();
-        Box::new(Self { profile, ..Self::on(self.loaded.clone(), None) })
+        let (profile, sums) = (self.profile.clone(), self.sums.clone());
+        Box::new(Self { profile, sums, ..Self::on(self.loaded.clone(), None) })
+    }
+
+    fn training(&mut self) -> Option<&mut dyn Training> {
+        self.sums.is_some().then_some(self)
     }
 
     /// Returns true: threads that shared one backend would wait for each other in every round.

@@ -40,7 +40,10 @@ pub mod pytorch;
 mod span;
 mod thread_pool;
 
-pub use backend::{Backend, BackendError, Bytes, Given, Outputs, Part, Rows, fields, initial_rows};
+pub use backend::{
+    BackPart, Backend, BackendError, Bytes, Given, Gradient, Gradients, OutputGradients, Outputs,
+    Part, Rows, Training, fields, initial_rows,
+};
 pub use count::{Count, KernelCounts, gathered_bytes};
 pub use cpu::{Cpu, Profile, Timer, Work};
 pub use finite::{NotFinite, NotFiniteWeight};

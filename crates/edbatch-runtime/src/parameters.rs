@@ -1,10 +1,12 @@
 //! The trained tensors of a network: read from a file, written to a file, or drawn at random.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
 use edbatch_graph::{Network, Parameter, ParameterId};
+use edbatch_layout::Weight;
 use rand::{Rng, RngExt};
 use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensorError, SafeTensors};
@@ -175,6 +177,23 @@ impl Parameters {
     #[must_use]
     pub fn get(&self, id: ParameterId) -> &Arc<Vec<f32>> {
         &self.values[id.0 as usize]
+    }
+
+    /// Returns the values of a parameter or of its transpose, row-major. `network` declares the
+    /// parameter; as for [`get`](Self::get), with the same numbers.
+    ///
+    /// # Panics
+    /// If the weight is the transpose of a parameter that is not a matrix.
+    #[must_use]
+    pub fn weight(&self, network: &Network, weight: Weight) -> Cow<'_, [f32]> {
+        let (id, values) = (weight.parameter(), self.get(weight.parameter()));
+        if weight == Weight::AsIs(id) {
+            return Cow::Borrowed(values);
+        }
+        let shape = weight.rows_and_columns(&network.parameter(id).dims);
+        let (rows, _) = shape.expect("only matrices are transposed");
+        let column = |column| values.iter().copied().skip(column).step_by(rows);
+        Cow::Owned((0..rows).flat_map(column).collect())
     }
 
     /// Returns the values of all parameters, by [`ParameterId`], row-major.

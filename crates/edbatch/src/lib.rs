@@ -164,7 +164,9 @@ pub use load::{LoadError, Loaded, load};
 pub use options::{EngineOptions, RunOptions};
 pub use report::{KindReport, Report};
 pub use statistics::{Counts, Statistics};
-pub use train::{LossGradients, TrainError, interpret_gradients};
+pub use train::{
+    Loss, LossGradients, Times, TrainError, Trainer, TrainerOptions, interpret_gradients,
+};
 
 /// The README's examples, compiled and run by the tests.
 #[cfg(doctest)]

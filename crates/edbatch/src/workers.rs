@@ -81,26 +81,9 @@ impl Workers {
         }
     }
 
-    /// Returns the number of parts into which to divide inputs.
-    fn parts_of<M: Model>(&self, model: &M, inputs: &[M::Input]) -> usize {
-        let (threads, all) = (self.pool.threads(), inputs.len());
-        let for_threads = match all.div_ceil(threads * MAX_INPUTS) {
-            each if threads > 1 && all >= threads * MIN_INPUTS => each * threads,
-            _ => 1,
-        };
-        let bytes: u128 = inputs.iter().map(|input| model.bytes(input) as u128).sum();
-        let for_cache = bytes.div_ceil(CACHED).min(all as u128) as usize;
-        match for_threads.max(for_cache) {
-            0 | 1 => 1,
-            parts => parts.next_multiple_of(threads),
-        }
-    }
-
     /// Divides inputs into parts. There may be a single part.
     pub(crate) fn parts<M: Model>(&self, model: &M, inputs: &[M::Input]) -> Vec<Range<usize>> {
-        let work: Vec<usize> = inputs.iter().map(|input| model.work(input)).collect();
-        let parts = divide(&work, self.parts_of(model, inputs));
-        parts.filter(|part| !part.is_empty()).collect()
+        parts_for(model, inputs, self.pool.threads())
     }
 
     /// Runs a mini-batch. `outputs` has an entry per input, whose memory is reused. Returns the
@@ -113,7 +96,7 @@ impl Workers {
         still_wanted: &(dyn Fn(usize) -> bool + Sync),
     ) -> Result<Tally, RunError> {
         let _mini_batch = span!(INFO, "mini-batch", inputs = inputs.len() as u64);
-        if self.parts_of(model, inputs) == 1 {
+        if count_parts(model, inputs, self.pool.threads()) == 1 {
             let admission = Admission { width: inputs.len(), still_wanted };
             return self.first().run(0, model, inputs, admission, &mut Into(outputs));
         }
@@ -181,6 +164,32 @@ impl<O: Output> Sink<O> for Into<'_, O> {
 
     fn done(&mut self, input: usize, output: Result<&mut O, InputError>) {
         self.0[input] = output.map(mem::take);
+    }
+}
+
+/// Divides inputs into parts for this number of threads. There may be a single part.
+pub(crate) fn parts_for<M: Model>(
+    model: &M,
+    inputs: &[M::Input],
+    threads: usize,
+) -> Vec<Range<usize>> {
+    let work: Vec<usize> = inputs.iter().map(|input| model.work(input)).collect();
+    let parts = divide(&work, count_parts(model, inputs, threads));
+    parts.filter(|part| !part.is_empty()).collect()
+}
+
+/// Returns the number of parts into which to divide inputs.
+fn count_parts<M: Model>(model: &M, inputs: &[M::Input], threads: usize) -> usize {
+    let all = inputs.len();
+    let for_threads = match all.div_ceil(threads * MAX_INPUTS) {
+        each if threads > 1 && all >= threads * MIN_INPUTS => each * threads,
+        _ => 1,
+    };
+    let bytes: u128 = inputs.iter().map(|input| model.bytes(input) as u128).sum();
+    let for_cache = bytes.div_ceil(CACHED).min(all as u128) as usize;
+    match for_threads.max(for_cache) {
+        0 | 1 => 1,
+        parts => parts.next_multiple_of(threads),
     }
 }
 

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use edbatch::{Engine, TrainError, interpret_gradients, load};
+use edbatch::{Engine, Loss, LossGradients, TrainError, Trainer, interpret_gradients, load};
 use edbatch_graph::{
     CellBuilder, Dag, Graph, Network, NodeId, ParameterId, Shape, Tensor, TrainingNetwork, Value,
     training_network,
@@ -32,30 +32,42 @@ fn gradients_equal_those_of_pytorch() {
         let examples = loaded.folder.examples(&loaded.folder.input(), None).unwrap();
         let examples: Vec<_> = examples.collect::<Result<_, _>>().unwrap();
         let pairs = examples.iter().map(|(input, targets)| (input, targets.as_slice()));
-        let got = interpret_gradients(&loaded.model, &loaded.parameters, pairs).unwrap();
+        let reference = interpret_gradients(&loaded.model, &loaded.parameters, pairs).unwrap();
+        compare(&dir, loaded.model.network(), &reference);
+        let network = loaded.model.network().clone();
+        let mut trainer = Trainer::new(loaded.model, loaded.parameters).unwrap();
+        let (inputs, targets): (Vec<_>, Vec<_>) = examples.into_iter().unzip();
+        let weight = 1.0 / inputs.len() as f32;
+        let Loss { loss, terms } = trainer.accumulate(&inputs, &targets, weight).unwrap();
+        let gradients = trainer.gradients().unwrap().to_dense(&network);
+        let double = |values: &Vec<f32>| values.iter().map(|&g| f64::from(g)).collect();
+        let parameters = gradients.iter().map(double).collect();
+        let got = LossGradients { loss, terms, parameters, ..reference };
+        compare(&dir, &network, &got);
+    }
+}
 
-        let text = fs::read_to_string(dir.join("loss.json")).unwrap();
-        let expected: serde_json::Value = serde_json::from_str(&text).unwrap();
-        let loss = expected["loss"].as_f64().unwrap();
-        assert!((got.loss - loss).abs() <= 1e-6 * loss, "{dir:?}: {loss}, got {}", got.loss);
-        assert_eq!(got.terms, expected["terms"].as_u64().unwrap(), "{dir:?}");
-        assert_eq!(got.instances, expected["instances"].as_u64().unwrap(), "{dir:?}");
+/// Compares a loss and its gradients with those in a folder.
+fn compare(dir: &Path, network: &Network, got: &LossGradients) {
+    let text = fs::read_to_string(dir.join("loss.json")).unwrap();
+    let expected: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let loss = expected["loss"].as_f64().unwrap();
+    assert!((got.loss - loss).abs() <= 1e-6 * loss, "{dir:?}: {loss}, got {}", got.loss);
+    assert_eq!(got.terms, expected["terms"].as_u64().unwrap(), "{dir:?}");
+    assert_eq!(got.instances, expected["instances"].as_u64().unwrap(), "{dir:?}");
 
-        let network = loaded.model.network();
-        let bytes = fs::read(dir.join("gradients.safetensors")).unwrap();
-        let expected = Parameters::from_safetensors(network, &bytes).unwrap();
-        for (index, parameter) in network.parameters().iter().enumerate() {
-            let expected = expected.get(ParameterId(index as u32));
-            let greatest = expected.iter().fold(1e-5f64, |max, &g| max.max(f64::from(g).abs()));
-            for (element, (&expected, &got)) in
-                expected.iter().zip(&got.parameters[index]).enumerate()
-            {
-                assert!(
-                    (f64::from(expected) - got).abs() <= 1e-5 * greatest,
-                    "{dir:?}: {}[{element}]: expected {expected}, got {got}",
-                    parameter.name
-                );
-            }
+    let bytes = fs::read(dir.join("gradients.safetensors")).unwrap();
+    let expected = Parameters::from_safetensors(network, &bytes).unwrap();
+    for (index, parameter) in network.parameters().iter().enumerate() {
+        let expected = expected.get(ParameterId(index as u32));
+        let greatest = expected.iter().fold(1e-5f64, |max, &g| max.max(f64::from(g).abs()));
+        for (element, (&expected, &got)) in expected.iter().zip(&got.parameters[index]).enumerate()
+        {
+            assert!(
+                (f64::from(expected) - got).abs() <= 1e-5 * greatest,
+                "{dir:?}: {}[{element}]: expected {expected}, got {got}",
+                parameter.name
+            );
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
-use edbatch_graph::ParameterId;
+use edbatch_layout as layout;
 use edbatch_layout::{Base, CellPlan, CellStep, LINE, Mode, Operand, Place, Plan};
 use edbatch_runtime::kernels::rows::Around;
 use edbatch_runtime::kernels::{self, Input, RowsMut, RowsRef, math};
@@ -232,6 +232,7 @@ impl Batch<'_> {
                 only(targets).each_row(out, calls, width as usize, |_, to| to.fill(value));
             }
             CellStep::Product { .. } => unreachable!("a product has a weight"),
+            CellStep::Fold { .. } | CellStep::Share { .. } => unreachable!("only in adjoints"),
         }
     }
 
@@ -329,7 +330,7 @@ impl<'a> Source<'a> {
         let step = &batch.plan.steps[batch.index];
         let operands = batch.plan.operands_of(batch.index);
         let tables = batch.loaded.program.network()[step.cell].tables();
-        let parameter = |id: ParameterId| &batch.loaded.parameters[id.0 as usize][offset..];
+        let parameter = |weight| &batch.loaded.parameter(weight)[offset..];
         let operand = match place.base {
             Base::Scratch(region) => {
                 let data = &self.regions[usize::from(region)][offset..];
@@ -339,14 +340,15 @@ impl<'a> Source<'a> {
                 let output = self.output.expect("no step reads what it writes");
                 return span(&output[offset..], batch.stride_of(place.base), calls, width);
             }
-            Base::Parameter(id) => {
-                return RowsRef::List { data: parameter(id), offsets: &self.zeros[..calls] };
+            Base::Parameter(weight) => {
+                return RowsRef::List { data: parameter(weight), offsets: &self.zeros[..calls] };
             }
             Base::Table(table) => {
                 let Operand::Table { start } = operands[usize::from(table)] else {
                     unreachable!("the plan was checked against the cell")
                 };
-                let data = parameter(tables[usize::from(table)].parameter);
+                let table = layout::Weight::AsIs(tables[usize::from(table)].parameter);
+                let data = parameter(table);
                 return RowsRef::List { data, offsets: batch.plan.rows(start, step.calls) };
             }
             Base::Port(port) => operands[tables.len() + usize::from(port)],
@@ -372,8 +374,8 @@ impl<'a> Source<'a> {
     /// Returns an input of an element-wise program.
     fn input(&self, place: Place, width: usize) -> Input<'a> {
         match place.base {
-            Base::Parameter(id) => {
-                let values = &self.batch.loaded.parameters[id.0 as usize];
+            Base::Parameter(weight) => {
+                let values = self.batch.loaded.parameter(weight);
                 Input::Same(&values[place.offset as usize..][..width])
             }
             _ => Input::Rows(self.rows(place, width)),

@@ -23,11 +23,14 @@ impl CellStep {
             Self::Elementwise { width, inputs, .. } => {
                 inputs.iter().map(|&place| (place, *width)).collect()
             }
-            Self::Softmax { from, width, .. } | Self::Copy { from, width, .. } => {
-                vec![(*from, *width)]
-            }
+            Self::Softmax { from, width, .. }
+            | Self::Copy { from, width, .. }
+            | Self::Share { from, width, .. } => vec![(*from, *width)],
             Self::Expand { from, rows, .. } => vec![(*from, *rows)],
-            Self::Transpose { from, rows, columns, .. } => vec![(*from, rows * columns)],
+            Self::Transpose { from, rows, columns, .. }
+            | Self::Fold { from, rows, columns, .. } => {
+                vec![(*from, rows * columns)]
+            }
             Self::Fill { .. } => vec![],
         }
     }
@@ -45,6 +48,8 @@ impl CellStep {
             Self::Softmax { from, .. }
             | Self::Copy { from, .. }
             | Self::Expand { from, .. }
+            | Self::Fold { from, .. }
+            | Self::Share { from, .. }
             | Self::Transpose { from, .. } => vec![from],
             Self::Reduce { .. } | Self::Fill { .. } => vec![],
         }
@@ -60,6 +65,8 @@ impl CellStep {
             | Self::Softmax { out, .. }
             | Self::Copy { out, .. }
             | Self::Expand { out, .. }
+            | Self::Fold { out, .. }
+            | Self::Share { out, .. }
             | Self::Transpose { out, .. }
             | Self::Fill { out, .. } => vec![out],
         }
@@ -93,8 +100,9 @@ impl CellStep {
             Self::Reduce { width, out, .. }
             | Self::Softmax { width, out, .. }
             | Self::Copy { width, out, .. }
+            | Self::Share { width, out, .. }
             | Self::Fill { width, out, .. } => vec![(*out, *width)],
-            Self::Product { rows, out, .. } => vec![(*out, *rows)],
+            Self::Product { rows, out, .. } | Self::Fold { rows, out, .. } => vec![(*out, *rows)],
             Self::MatMul { m, n, out, .. } => vec![(*out, m * n)],
             Self::Elementwise { width, outputs, .. } => {
                 outputs.iter().map(|&place| (place, *width)).collect()

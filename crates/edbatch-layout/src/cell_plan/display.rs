@@ -2,19 +2,28 @@
 
 use std::fmt;
 
-use super::{Base, CellPlan, CellStep, Mode, Place};
+use super::{Base, CellPlan, CellStep, Mode, Place, Weight};
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.base {
             Base::Table(table) => write!(f, "table{table}")?,
             Base::Port(port) => write!(f, "port{port}")?,
-            Base::Parameter(id) => write!(f, "w{}", id.0)?,
+            Base::Parameter(weight) => write!(f, "{weight}")?,
             Base::Scratch(region) => write!(f, "s{region}")?,
             Base::Hoisted => f.write_str("hoisted")?,
             Base::Output => f.write_str("out")?,
         }
         write!(f, "+{}", self.offset)
+    }
+}
+
+impl fmt::Display for Weight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AsIs(id) => write!(f, "w{}", id.0),
+            Self::Transposed(id) => write!(f, "w{}ᵀ", id.0),
+        }
     }
 }
 
@@ -30,7 +39,7 @@ impl fmt::Display for CellStep {
                 write!(f, "{out} = {by} of port{port}+{from} [{width}]")
             }
             Self::Product { weights, rows, width, x, out, mode } => {
-                let names: Vec<String> = weights.iter().map(|id| format!("w{}", id.0)).collect();
+                let names: Vec<String> = weights.iter().map(Weight::to_string).collect();
                 write!(f, "{out} {} ({}) {x} [{rows}, {width}]", sign(mode), names.join(" ; "))
             }
             Self::MatMul { left, right, bias, m, k, n, out } => {
@@ -54,6 +63,12 @@ impl fmt::Display for CellStep {
                 write!(f, "{out} = {name} {from} [{width}]")
             }
             Self::Copy { from, width, out } => write!(f, "{out} = {from} [{width}]"),
+            Self::Fold { from, rows, columns, out } => {
+                write!(f, "{out} = fold {from} [{rows}, {columns}]")
+            }
+            Self::Share { port, from, width, out } => {
+                write!(f, "{out} = {from} / values of port{port} [{width}]")
+            }
             Self::Expand { from, rows, columns, out } => {
                 write!(f, "{out} = expand {from} [{rows}, {columns}]")
             }

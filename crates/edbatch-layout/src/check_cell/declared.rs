@@ -58,6 +58,13 @@ fn evaluate(
         }
         Op::Softmax => terms.softmax(&operands[0].elements, false),
         Op::LogSoftmax => terms.softmax(&operands[0].elements, true),
+        // A product with one term in each sum.
+        Op::Outer => terms.product(&operands[0].elements, &operands[1].elements, 1),
+        Op::Fold(to) => {
+            let elements = &operands[0].elements;
+            terms.fold(elements, elements.len() / to.elements())
+        }
+        Op::Share { port } => terms.share(port, &operands[0].elements),
         Op::Concat => operands.iter().flat_map(|operand| operand.elements.clone()).collect(),
         Op::Slice { start, rows } => {
             let columns = operands[0].shape.rows_and_columns().1;

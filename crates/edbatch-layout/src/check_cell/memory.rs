@@ -4,7 +4,7 @@ use edbatch_graph::{Arity, Kind};
 
 use super::terms::{Expression, Term, Terms};
 use super::{Checked, Elements};
-use crate::cell_plan::{Base, CellPlan, Place};
+use crate::cell_plan::{Base, CellPlan, Place, Weight};
 use crate::program::Program;
 
 /// The memory that steps may read besides parameters, scratch and output.
@@ -94,12 +94,26 @@ impl<'a> Memory<'a> {
                 Readable::CallAnd(handed_on) => written(handed_on, place, count),
                 _ => Err("reads hoisted rows outside the body".into()),
             },
-            Base::Parameter(id) => {
-                let parameters = self.program.network().parameters();
+            Base::Parameter(weight) => {
+                let (id, parameters) = (weight.parameter(), self.program.network().parameters());
                 let parameter =
                     parameters.get(id.0 as usize).ok_or("the parameter does not exist")?;
                 within(place, count, parameter.elements())?;
-                Ok(each(offset, count, |element| terms.of(Expression::Parameter { id, element })))
+                let transposed = match weight {
+                    Weight::AsIs(_) => None,
+                    Weight::Transposed(_) => {
+                        let shape = weight.rows_and_columns(&parameter.dims);
+                        let (rows, columns) = shape.ok_or("the parameter is not a matrix")?;
+                        Some((rows as u32, columns as u32))
+                    }
+                };
+                Ok(each(offset, count, |element| {
+                    let element = match transposed {
+                        None => element,
+                        Some((rows, columns)) => element % columns * rows + element / columns,
+                    };
+                    terms.of(Expression::Parameter { id, element })
+                }))
             }
             Base::Table(table) => {
                 self.may_read(base)?;
@@ -132,6 +146,16 @@ impl<'a> Memory<'a> {
             return Err(format!("reads {count} elements at port{port}+{first}, beyond its fields"));
         }
         Ok(())
+    }
+
+    /// Checks that a port takes any number of values.
+    pub(super) fn many(&self, port: u16) -> Checked {
+        let ports = self.program.network()[self.kind].ports();
+        let declared = ports.get(usize::from(port)).ok_or("the port does not exist")?;
+        match declared.arity {
+            Arity::Many => Ok(()),
+            Arity::One => Err(format!("counts the values at port {port}, which takes one")),
+        }
     }
 
     /// Checks that the steps may read this argument.

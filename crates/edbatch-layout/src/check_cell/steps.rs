@@ -1,11 +1,11 @@
 //! Evaluates the steps of a compiled cell symbolically.
 
-use edbatch_graph::{Arity, ParameterId};
+use edbatch_graph::Arity;
 
 use super::Checked;
 use super::memory::Memory;
 use super::terms::{Binary, Expression, Term, Terms, Unary};
-use crate::cell_plan::{Base, CellStep, Mode, Place};
+use crate::cell_plan::{Base, CellStep, Mode, Place, Weight};
 use crate::elementwise::{Assignment, Elementwise, Form, Operation};
 
 /// Evaluates a step, and writes its results to the memory.
@@ -57,6 +57,17 @@ pub(super) fn run(step: &CellStep, memory: &mut Memory<'_>, terms: &mut Terms) -
             let vector = memory.read(from, width as usize, terms)?;
             memory.write(out, &terms.softmax(&vector, logarithm))
         }
+        CellStep::Fold { from, rows, columns, out } => {
+            memory.may_write(out, rows as usize)?;
+            let matrix = memory.read(from, area(rows, columns), terms)?;
+            memory.write(out, &terms.fold(&matrix, columns as usize))
+        }
+        CellStep::Share { port, from, width, out } => {
+            memory.may_read(Base::Port(port))?;
+            memory.many(port)?;
+            let tensor = memory.read(from, width as usize, terms)?;
+            memory.write(out, &terms.share(port, &tensor))
+        }
         CellStep::Copy { from, width, out } => {
             let copied = memory.read(from, width as usize, terms)?;
             memory.write(out, &copied)
@@ -85,21 +96,25 @@ pub(super) fn run(step: &CellStep, memory: &mut Memory<'_>, terms: &mut Terms) -
 
 /// Stacks weights with `width` columns and a total of `rows` rows.
 fn stacked(
-    weights: &[ParameterId],
+    weights: &[Weight],
     (rows, width): (u32, u32),
     memory: &mut Memory<'_>,
     terms: &mut Terms,
 ) -> Checked<Vec<Term>> {
     let mut stacked = Vec::new();
-    for &id in weights {
+    for &weight in weights {
         let parameters = memory.program().network().parameters();
-        let parameter = parameters.get(id.0 as usize).ok_or("the weight does not exist")?;
-        if parameter.dims.len() != 2 || parameter.dims[1] != width as usize {
-            let got = &parameter.dims;
-            let name = &parameter.name;
-            return Err(format!("weight {name} has shape {got:?}, expected {width} columns"));
+        let id = weight.parameter().0 as usize;
+        let parameter = parameters.get(id).ok_or("the weight does not exist")?;
+        let columns = weight.rows_and_columns(&parameter.dims).map(|(_, columns)| columns);
+        if columns != Some(width as usize) {
+            let (got, name) = (&parameter.dims, &parameter.name);
+            return Err(format!(
+                "{weight}: parameter {name} has shape {got:?}, expected {width} columns in the \
+                 weight"
+            ));
         }
-        let place = Place { base: Base::Parameter(id), offset: 0 };
+        let place = Place { base: Base::Parameter(weight), offset: 0 };
         stacked.extend(memory.read(place, parameter.elements(), terms)?);
     }
     let got = stacked.len().checked_div(width as usize).unwrap_or(0);
@@ -187,6 +202,7 @@ fn value(operation: Operation, operands: &[Term], terms: &mut Terms) -> Option<T
         (Operation::Sub, &[a, b]) => terms.binary(Binary::Sub, a, b),
         (Operation::Mul, &[a, b]) => terms.binary(Binary::Mul, a, b),
         (Operation::Div, &[a, b]) => terms.binary(Binary::Div, a, b),
+        (Operation::Slope(slope), &[a, b]) => terms.binary(Binary::Slope(slope), a, b),
         (Operation::Neg, &[a]) => terms.of(Expression::Unary(Unary::Neg, a)),
         (Operation::Scale(factor), &[a]) => terms.scale(factor, a),
         (Operation::ScaledSum(factor), &[a, b]) => {

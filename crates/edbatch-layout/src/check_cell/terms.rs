@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use edbatch_graph::{Op, ParameterId, Reduction};
+use edbatch_graph::{Op, ParameterId, Reduction, Slope};
 
 use crate::elementwise::Function;
 
@@ -25,8 +25,13 @@ pub(super) enum Expression {
     Constant(u32),
     /// A list of terms.
     List(Vec<Term>),
-    /// The dot product of a row and a column, lists of equal length.
+    /// The dot product of a row and a column, lists of equal length. [`Terms::product`] sorts
+    /// them: multiplication commutes.
     Dot(Term, Term),
+    /// The sum of a list.
+    Fold(Term),
+    /// An element divided by the number of values at a port.
+    Share { port: u16, of: Term },
     /// An operation on one element.
     Unary(Unary, Term),
     /// An element times a number, by its bits.
@@ -55,6 +60,7 @@ pub(super) enum Binary {
     Sub,
     Mul,
     Div,
+    Slope(Slope),
 }
 
 /// All terms so far.
@@ -87,7 +93,8 @@ impl Terms {
         let mut products = Vec::new();
         for row in left.chunks_exact(k.max(1)) {
             let row = self.of(Expression::List(row.to_vec()));
-            products.extend(columns.iter().map(|&column| self.of(Expression::Dot(row, column))));
+            let dot = |&column: &Term| Expression::Dot(row.min(column), row.max(column));
+            products.extend(columns.iter().map(|column| self.of(dot(column))));
         }
         products
     }
@@ -97,6 +104,20 @@ impl Terms {
         let list = self.of(Expression::List(vector.to_vec()));
         let element = |element| self.of(Expression::Softmax { list, element, logarithm });
         (0..vector.len() as u32).map(element).collect()
+    }
+
+    /// Sums each row of a matrix with this number of columns.
+    pub(super) fn fold(&mut self, matrix: &[Term], columns: usize) -> Vec<Term> {
+        let row = |row: &[Term]| {
+            let list = self.of(Expression::List(row.to_vec()));
+            self.of(Expression::Fold(list))
+        };
+        matrix.chunks_exact(columns.max(1)).map(row).collect()
+    }
+
+    /// Divides elements by the number of values at a port.
+    pub(super) fn share(&mut self, port: u16, elements: &[Term]) -> Vec<Term> {
+        elements.iter().map(|&of| self.of(Expression::Share { port, of })).collect()
     }
 
     /// Multiplies an element by a number.
@@ -121,6 +142,7 @@ impl Terms {
                     Op::Sub => Binary::Sub,
                     Op::Mul => Binary::Mul,
                     Op::Div => Binary::Div,
+                    Op::Slope(slope) => Binary::Slope(slope),
                     _ => return None,
                 };
                 return Some(self.binary(binary, *operands.first()?, *operands.get(1)?));

@@ -21,6 +21,7 @@ use super::idioms::Idioms;
 use super::place::{SEARCH, place_blocks};
 use super::stack::{Group, Stack, elements};
 use crate::aligned::{self, Fate, Layout, OperandId};
+use crate::cell_plan::Weight;
 use crate::inner_problem::InnerProblem;
 
 /// Compiles with results stored batch by batch, and parameters in the order of their declaration.
@@ -97,7 +98,7 @@ fn joins(equations: &Equations<'_>, stack: &Stack, var: Var, weights: Weights) -
     let last = stack.products[stack.products.len() - 1];
     let vector = |var: Var| elements(equations, equations.operands(var)[1]);
     let follows = || match (equations.weight(last), equations.weight(var)) {
-        (Some(last), Some(weight)) => weight.0 == last.0 + 1,
+        (Some(Weight::AsIs(last)), Some(Weight::AsIs(weight))) => weight.0 == last.0 + 1,
         _ => false,
     };
     vector(last) == vector(var) && (weights == Weights::Planned || follows())

@@ -179,10 +179,12 @@ impl Emitter<'_> {
     /// Emits an operation that is neither a product of a parameter and a vector nor element-wise.
     fn other(&mut self, var: Var) {
         let operands = self.equations.operands(var);
+        let is_swapped = self.idioms.of(var) == Idiom::Swapped;
         match self.equations.op(var) {
             // A slice is part of another variable.
             Op::Slice { .. } => return,
-            Op::MatMul => return self.matrix_product(var),
+            Op::Transpose if is_swapped || self.equations.is_given(var) => return,
+            Op::MatMul | Op::Outer => return self.matrix_product(var),
             Op::Concat => return self.concatenation(var),
             _ => {}
         }
@@ -197,6 +199,11 @@ impl Emitter<'_> {
             Op::Constant(value) => {
                 return self.move_by(CellStep::Fill { value, width, out }, var, Why::Constant);
             }
+            Op::Fold(_) => {
+                let columns = self.equations.width(operands[0]) / width;
+                CellStep::Fold { from: from[0], rows: width, columns, out }
+            }
+            Op::Share { port } => CellStep::Share { port, from: from[0], width, out },
             Op::Softmax => CellStep::Softmax { from: from[0], width, out, logarithm: false },
             Op::LogSoftmax => CellStep::Softmax { from: from[0], width, out, logarithm: true },
             Op::Transpose => {
@@ -216,9 +223,16 @@ impl Emitter<'_> {
         let &[left, right] = equations.operands(product) else {
             unreachable!("a product has two operands")
         };
+        if self.idioms.of(left) == Idiom::Swapped {
+            return self.swapped_product(product, (right, equations.operands(left)[0]));
+        }
         let (m, k) = equations.shape(left).rows_and_columns();
-        let n = equations.shape(right).rows_and_columns().1;
-        let (m, k, n) = (m as u32, k as u32, n as u32);
+        // An outer product multiplies a column by a row.
+        let (k, n) = match equations.op(product) {
+            Op::Outer => (1, equations.width(right)),
+            _ => (k as u32, equations.shape(right).rows_and_columns().1 as u32),
+        };
+        let m = m as u32;
         let out = self.places.of(target(self.idioms, product));
         let left = self.read(left, &[out.base]);
         let bias = match self.idioms.of(product) {
@@ -227,12 +241,19 @@ impl Emitter<'_> {
         };
         let is_in_pieces = self.idioms.of(right) == Idiom::Pieces;
         let pieces = if is_in_pieces { equations.operands(right) } else { &[right] };
-        let piece = |&piece: &Var| {
-            let rows = equations.shape(piece).rows_and_columns().0 as u32;
-            (self.read(piece, &[out.base]), rows)
-        };
+        let piece = |&piece: &Var| (self.read(piece, &[out.base]), equations.width(piece) / n);
         let right = pieces.iter().map(piece).collect();
         self.steps.push(CellStep::MatMul { left, right, bias, m, k, n, out });
+    }
+
+    /// Emits the product of a matrix's transpose and a vector: the vector times the matrix.
+    fn swapped_product(&mut self, product: Var, (vector, matrix): (Var, Var)) {
+        let out = self.places.of(product);
+        let (k, n) = self.equations.shape(matrix).rows_and_columns();
+        let (k, n) = (k as u32, n as u32);
+        let left = self.read(vector, &[out.base]);
+        let right = vec![(self.read(matrix, &[out.base]), k)];
+        self.steps.push(CellStep::MatMul { left, right, bias: None, m: 1, k, n, out });
     }
 
     /// Copies the parts of a concatenation that were not computed in place.

@@ -1,7 +1,8 @@
 //! A cell as the passes of the compiler read it: its operations, and the readers of each variable.
 
-use edbatch_graph::{Cell, Op, ParameterId, Shape, Var};
+use edbatch_graph::{Cell, Op, Shape, Var};
 
+use crate::cell_plan::Weight;
 use crate::record_layout::RecordLayout;
 
 /// The operations of a cell, the readers of each variable, and the layouts of records.
@@ -69,8 +70,26 @@ impl<'a> Equations<'a> {
     /// Returns true if a layout may choose the variable's place: a step of the cell computes it, it
     /// is not a slice of another variable, and it is not returned.
     pub(super) fn is_free(&self, var: Var) -> bool {
-        let given = matches!(self.op(var), Op::Input { .. } | Op::Lookup { .. } | Op::Parameter(_));
-        !given && !matches!(self.op(var), Op::Slice { .. }) && !self.is_returned(var)
+        let is_slice = matches!(self.op(var), Op::Slice { .. });
+        !self.is_given(var) && !is_slice && !self.is_returned(var)
+    }
+
+    /// Returns true if a variable can be read before any step runs.
+    pub(super) fn is_given(&self, var: Var) -> bool {
+        let is_argument = matches!(self.op(var), Op::Input { .. } | Op::Lookup { .. });
+        is_argument || self.parameter(var).is_some()
+    }
+
+    /// Returns the parameter, if the variable is one or the transpose of one.
+    pub(super) fn parameter(&self, var: Var) -> Option<Weight> {
+        match (self.op(var), self.operands(var)) {
+            (Op::Parameter(id), _) => Some(Weight::AsIs(id)),
+            (Op::Transpose, &[of]) => match self.op(of) {
+                Op::Parameter(id) => Some(Weight::Transposed(id)),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// Returns the offset of a field in the record at a port.
@@ -81,16 +100,16 @@ impl<'a> Equations<'a> {
 
     /// Returns the layout of a call's output row.
     pub(super) fn output(&self) -> &'a RecordLayout {
-        &self.records[usize::from(self.cell.record().0)]
+        &self.records[usize::from(self.cell.row().0)]
     }
 
-    /// Returns the parameter, if the variable is the product of a parameter and a vector.
-    pub(super) fn weight(&self, var: Var) -> Option<ParameterId> {
-        let (Op::MatMul, &[left, right]) = (self.op(var), self.operands(var)) else {
-            return None;
-        };
-        match (self.op(left), self.shape(right)) {
-            (Op::Parameter(id), Shape::Vector(_)) => Some(id),
+    /// Returns the parameter, if the variable is the product of a vector and a parameter or the
+    /// transpose of one.
+    pub(super) fn weight(&self, var: Var) -> Option<Weight> {
+        match (self.op(var), self.operands(var)) {
+            (Op::MatMul, &[left, right]) if matches!(self.shape(right), Shape::Vector(_)) => {
+                self.parameter(left)
+            }
             _ => None,
         }
     }

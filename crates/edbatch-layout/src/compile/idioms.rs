@@ -26,6 +26,9 @@ pub(super) enum Idiom {
     Biased { sum: Var, bias: Var },
     /// The sum of a matrix product and its bias.
     BiasedSum,
+    /// The transpose of a matrix A that is only multiplied by vectors. Such a product `Aᵀ x` runs
+    /// as `xᵀ A`, so the transpose is not materialised.
+    Swapped,
 }
 
 /// The idiom of each variable.
@@ -42,6 +45,7 @@ impl Idioms {
         idioms.find_sums(equations);
         idioms.find_pieces(equations);
         idioms.find_biases(equations);
+        idioms.find_transposes(equations);
         idioms
     }
 
@@ -104,6 +108,23 @@ impl Idioms {
                     self.0[product.index()] = Idiom::Biased { sum, bias };
                     self.0[sum.index()] = Idiom::BiasedSum;
                 }
+            }
+        }
+    }
+
+    /// Finds transposes that only products with vectors read, as their left factor.
+    fn find_transposes(&mut self, equations: &Equations<'_>) {
+        for var in equations.vars() {
+            let multiplies_a_vector = |&reader: &Var| {
+                let is_vector = matches!(equations.shape(reader), Shape::Vector(_));
+                equations.op(reader) == Op::MatMul && is_vector
+            };
+            if equations.op(var) == Op::Transpose
+                && !equations.is_given(var)
+                && !equations.is_returned(var)
+                && equations.readers(var).iter().all(multiplies_a_vector)
+            {
+                self.0[var.index()] = Idiom::Swapped;
             }
         }
     }

@@ -154,8 +154,9 @@ impl Places {
                     Some(Place { base: Base::Port(port), offset })
                 }
                 Op::Lookup { table } => Some(Place { base: Base::Table(table), offset: 0 }),
-                Op::Parameter(id) => Some(Place { base: Base::Parameter(id), offset: 0 }),
-                _ => None,
+                _ => equations
+                    .parameter(var)
+                    .map(|weight| Place { base: Base::Parameter(weight), offset: 0 }),
             };
         }
     }
@@ -200,7 +201,7 @@ impl Places {
             let mut place = self.of(whole);
             place.offset += start * equations.shape(whole).rows_and_columns().1 as u32;
             self.place[var.index()] = Some(place);
-        } else if idioms.of(var) != Idiom::Pieces {
+        } else if !matches!(idioms.of(var), Idiom::Pieces | Idiom::Swapped) {
             self.place_result(equations, target(idioms, var));
         }
     }

@@ -101,7 +101,7 @@ impl<'a> Order<'a> {
             equations,
             idioms,
             groups: Vec::new(),
-            ready: equations.vars().map(|var| is_given(equations.op(var))).collect(),
+            ready: equations.vars().map(|var| equations.is_given(var)).collect(),
             terms_run: vec![0; equations.len()],
             expanded: HashSet::new(),
             from_rows,
@@ -235,16 +235,11 @@ pub(super) fn elements(equations: &Equations<'_>, mut var: Var) -> (Var, u32, u3
         var = equations.operands(var)[0];
         first += start * equations.shape(var).rows_and_columns().1 as u32;
     }
-    if is_given(equations.op(var)) {
+    if matches!(equations.op(var), Op::Input { .. } | Op::Lookup { .. } | Op::Parameter(_)) {
         let is_same = |other: &Var| equations.op(*other) == equations.op(var);
         var = equations.vars().find(is_same).expect("it is the same as itself");
     }
     (var, first, width)
-}
-
-/// Returns true if a variable can be read before any operation runs.
-fn is_given(op: Op) -> bool {
-    matches!(op, Op::Input { .. } | Op::Lookup { .. } | Op::Parameter(_))
 }
 
 #[cfg(test)]

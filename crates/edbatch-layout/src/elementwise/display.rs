@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use edbatch_graph::Op;
+
 use super::{Assignment, Elementwise, Form, Function, Operation, Register};
 
 /// `r3 = tanh(r0 + r1); r2 = r3 * r1`
@@ -26,6 +28,7 @@ impl fmt::Display for Assignment {
             Operation::Mul => write!(f, "{a} * {b}"),
             Operation::Div => write!(f, "{a} / {b}"),
             Operation::Neg => write!(f, "-{a}"),
+            Operation::Slope(slope) => write!(f, "{} {a} {b}", Op::Slope(slope)),
             Operation::Scale(factor) => write!(f, "{factor} {a}"),
             Operation::ScaledSum(factor) => write!(f, "{factor} ({a} + {b})"),
             Operation::AddProduct => write!(f, "{a} * {b} + {c}"),

@@ -66,6 +66,7 @@ fn fusion<'a>(
         (Op::Sub, _) => alone(Operation::Sub),
         (Op::Div, _) => alone(Operation::Div),
         (Op::Neg, _) => alone(Operation::Neg),
+        (Op::Slope(slope), _) => alone(Operation::Slope(slope)),
         (op, _) => panic!("{op} is not element-wise"),
     }
 }

@@ -77,7 +77,8 @@ pub(super) struct Span {
     pub(super) start: u64,
     pub(super) len: u64,
     /// The last batch that reads one of its rows, or [`Span::KEPT`] if it is read after the plan.
-    last: u32,
+    /// For the way back, batches are counted on in the order in which their adjoints run.
+    pub(super) last: u32,
     /// The next span that is freed after the same batch.
     pub(super) next: Option<u32>,
 }
@@ -90,24 +91,31 @@ impl Span {
 }
 
 impl Planner {
-    /// Finds the last reader of every span. With [`Lifetimes::Distinct`] no span is freed.
-    pub(super) fn find_lifetimes(&mut self, mini_batch: &MiniBatch<'_>) {
+    /// Finds the spans of batches and prologues, and the last batch that reads each of them. No span
+    /// is freed yet.
+    pub(super) fn find_spans(&mut self, mini_batch: &MiniBatch<'_>) {
+        self.distinct.find(mini_batch);
         self.list_values(mini_batch);
-        let reuse = self.lifetimes == Lifetimes::Reuse;
-        let wanted = if reuse { mini_batch.wanted } else { &[] };
-        for (value, _) in wanted {
+        let rows = |kind| self.distinct.count(kind);
+        let for_values = self.lifetimes == Lifetimes::Reuse;
+        self.groups.find(mini_batch, rows, &self.batch_of, for_values);
+        self.spans.extend(self.groups.results(mini_batch).map(|(len, last)| Span::new(len, last)));
+        self.freed_after.clear();
+        self.freed_after.resize(mini_batch.schedule.len(), None);
+    }
+
+    /// Keeps the spans of wanted values.
+    pub(super) fn keep_wanted(&mut self, mini_batch: &MiniBatch<'_>) {
+        for (value, _) in mini_batch.wanted {
             if let Source::Node(node) = value.source() {
                 self.spans[self.batch_of[node.index()] as usize].last = Span::KEPT;
             }
         }
-        let rows = |kind| self.distinct.count(kind);
-        self.groups.find(mini_batch, rows, &self.batch_of, reuse);
-        self.spans.extend(self.groups.results(mini_batch).map(|(len, last)| Span::new(len, last)));
-        self.freed_after.clear();
-        self.freed_after.resize(mini_batch.schedule.len(), None);
-        if !reuse {
-            return;
-        }
+    }
+
+    /// Lists the spans that are freed after each of `batches` batches.
+    pub(super) fn free_spans(&mut self, batches: usize) {
+        self.freed_after.resize(batches, None);
         for (index, span) in (0..).zip(&mut self.spans) {
             if span.last != Span::KEPT {
                 span.next = self.freed_after[span.last as usize].replace(index);

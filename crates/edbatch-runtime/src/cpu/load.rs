@@ -1,10 +1,11 @@
 //! Cells in the form in which the CPU runs them, with packed weights.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use edbatch_graph::{Kind, ParameterId};
-use edbatch_layout::{Base, CellPart, CellPlan, CellStep, Mode, Place, Program, Step};
+use edbatch_graph::{Kind, Network};
+use edbatch_layout::{Base, CellPart, CellPlan, CellStep, Mode, Place, Program, Step, Weight};
 
 use super::TILE;
 use crate::Parameters;
@@ -17,9 +18,9 @@ pub(super) struct Loaded {
     pub(super) level: Level,
     /// For each cell, the [parts](CellPart) that plans may run, indexed by `CellPart`.
     cells: Vec<[Option<LoadedPart>; 3]>,
-    /// By parameter: its values, if a step reads them unpacked (tables, biases, factors of matrix
-    /// products).
-    kept: Vec<Option<Arc<Vec<f32>>>>,
+    /// By parameter: its values and its transpose, if a step reads them unpacked (tables, biases,
+    /// factors of matrix products).
+    kept: Vec<[Option<Arc<Vec<f32>>>; 2]>,
     /// The [folded tables](edbatch_layout::FoldedTable) of the program.
     pub(super) folded: Aligned,
     /// Size in bytes of all weights and of the folded tables.
@@ -69,8 +70,9 @@ impl Loaded {
         level: Level,
         is_needed: impl Fn(&Program, Kind, CellPart) -> bool,
     ) -> Result<Self, OutOfMemory> {
-        let mut stacks = Stacks { parameters, level, packed: HashMap::new() };
-        let mut kept: Vec<Option<Arc<Vec<f32>>>> = vec![None; program.network().parameters().len()];
+        let network = &**program.network();
+        let mut stacks = Stacks { network, parameters, level, packed: HashMap::new() };
+        let mut kept = vec![[None, None]; network.parameters().len()];
         let mut cells = Vec::new();
         for kind in (0..program.cells().len()).map(Kind::new) {
             let mut parts = [None, None, None];
@@ -79,18 +81,26 @@ impl Loaded {
                 let Some(plan) = program.part(kind, part).filter(|_| needed) else { continue };
                 parts[part as usize] = Some(LoadedPart::new(plan, &mut stacks)?);
                 for (place, _) in plan.steps.iter().flat_map(CellStep::reads) {
-                    let tables = program.network()[kind].tables();
-                    let id = match place.base {
-                        Base::Parameter(id) => id,
-                        Base::Table(table) => tables[usize::from(table)].parameter,
+                    let tables = network[kind].tables();
+                    let weight = match place.base {
+                        Base::Parameter(weight) => weight,
+                        Base::Table(table) => Weight::AsIs(tables[usize::from(table)].parameter),
                         _ => continue,
                     };
-                    kept[id.0 as usize] = Some(parameters.get(id).clone());
+                    let [as_is, transposed] = &mut kept[weight.parameter().0 as usize];
+                    match weight {
+                        Weight::AsIs(id) => *as_is = Some(parameters.get(id).clone()),
+                        Weight::Transposed(_) if transposed.is_none() => {
+                            let values = parameters.weight(network, weight);
+                            *transposed = Some(Arc::new(values.into_owned()));
+                        }
+                        Weight::Transposed(_) => {}
+                    }
                 }
             }
             cells.push(parts);
         }
-        let of_kept = kept.iter().flatten().map(|values| size_of_val(values.as_slice()));
+        let of_kept = kept.iter().flatten().flatten().map(|values| size_of_val(values.as_slice()));
         let bytes = stacks.packed.values().map(|weights| weights.bytes()).chain(of_kept).sum();
         Ok(Self { program, level, cells, kept, folded: Aligned::default(), bytes })
     }
@@ -101,9 +111,11 @@ impl Loaded {
         part.as_ref().expect("planned for this program")
     }
 
-    /// Returns a parameter that is read unpacked.
-    pub(super) fn parameter(&self, id: ParameterId) -> &[f32] {
-        self.kept[id.0 as usize].as_ref().expect("kept for the steps that read it")
+    /// Returns a weight that is read unpacked.
+    pub(super) fn parameter(&self, weight: Weight) -> &[f32] {
+        let [as_is, transposed] = &self.kept[weight.parameter().0 as usize];
+        let kept = if matches!(weight, Weight::AsIs(_)) { as_is } else { transposed };
+        kept.as_ref().expect("kept for the steps that read it")
     }
 }
 
@@ -141,23 +153,21 @@ pub(super) enum Run {
 
 /// Packs weights. Cells that multiply by the same stack of weights share the packed copy.
 struct Stacks<'a> {
+    network: &'a Network,
     parameters: &'a Parameters,
     level: Level,
-    packed: HashMap<Vec<ParameterId>, Arc<PackedWeights>>,
+    packed: HashMap<Vec<Weight>, Arc<PackedWeights>>,
 }
 
 impl Stacks<'_> {
     /// Returns weights of `depth` columns, stacked vertically and packed.
-    fn stack(
-        &mut self,
-        weights: &[ParameterId],
-        depth: u32,
-    ) -> Result<Arc<PackedWeights>, OutOfMemory> {
+    fn stack(&mut self, weights: &[Weight], depth: u32) -> Result<Arc<PackedWeights>, OutOfMemory> {
         if let Some(packed) = self.packed.get(weights) {
             return Ok(packed.clone());
         }
-        let stack: Vec<&[f32]> =
-            weights.iter().map(|&id| self.parameters.get(id).as_slice()).collect();
+        let values = |&weight: &Weight| self.parameters.weight(self.network, weight);
+        let stack: Vec<Cow<'_, [f32]>> = weights.iter().map(values).collect();
+        let stack: Vec<&[f32]> = stack.iter().map(|values| &**values).collect();
         let packed = Arc::new(PackedWeights::new(self.level, &stack, depth as usize)?);
         self.packed.insert(weights.to_vec(), packed.clone());
         Ok(packed)
@@ -210,11 +220,13 @@ fn work(step: &CellStep) -> usize {
             let ops = program.assignments().iter().map(|assignment| assignment.operation.ops());
             of(&[*width]) * ops.sum::<usize>() * ELEMENT
         }
-        CellStep::Reduce { width, .. } | CellStep::Softmax { width, .. } => of(&[*width]) * ELEMENT,
+        CellStep::Reduce { width, .. }
+        | CellStep::Softmax { width, .. }
+        | CellStep::Share { width, .. } => of(&[*width]) * ELEMENT,
         CellStep::Copy { width, .. } | CellStep::Fill { width, .. } => of(&[*width]),
-        CellStep::Expand { rows, columns, .. } | CellStep::Transpose { rows, columns, .. } => {
-            of(&[*rows, *columns])
-        }
+        CellStep::Expand { rows, columns, .. }
+        | CellStep::Transpose { rows, columns, .. }
+        | CellStep::Fold { rows, columns, .. } => of(&[*rows, *columns]),
     }
 }
 

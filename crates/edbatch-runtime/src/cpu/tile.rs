@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use edbatch_layout::{Base, CellStep, Mode, Operand, Place, Plan};
+use edbatch_layout::{Base, CellStep, Mode, Operand, Place, Plan, Weight};
 use smallvec::SmallVec;
 
 use super::load::{Loaded, LoadedPart, Run};
@@ -162,8 +162,8 @@ impl<'a> Source<'a> {
                 let (output, stride) = self.output.expect("no step reads the rows that it writes");
                 return then(span(&output[offset..], stride, count, width));
             }
-            Base::Parameter(id) => {
-                let data = &job.loaded.parameter(id)[offset..];
+            Base::Parameter(weight) => {
+                let data = &job.loaded.parameter(weight)[offset..];
                 return then(RowsRef::List { data, offsets: &ZEROS[..count] });
             }
             Base::Table(table) => {
@@ -171,7 +171,8 @@ impl<'a> Source<'a> {
                 let Operand::Table { start } = operands[table] else {
                     unreachable!("the plan was checked against the cell")
                 };
-                let data = &job.loaded.parameter(tables[table].parameter)[offset..];
+                let table = Weight::AsIs(tables[table].parameter);
+                let data = &job.loaded.parameter(table)[offset..];
                 return then(RowsRef::List { data, offsets: self.table_rows(start) });
             }
             Base::Port(port) => operands[tables.len() + usize::from(port)],
@@ -208,8 +209,8 @@ impl<'a> Source<'a> {
     /// Sets an input of an element-wise program to `width` elements from `place` on.
     fn input(&self, place: Place, width: usize, input: &mut Input<'a>) {
         match place.base {
-            Base::Parameter(id) => {
-                let row = &self.tile.job.loaded.parameter(id)[place.offset as usize..];
+            Base::Parameter(weight) => {
+                let row = &self.tile.job.loaded.parameter(weight)[place.offset as usize..];
                 *input = Input::Same(&row[..width]);
             }
             _ => self.with_rows(place, width, |rows| *input = Input::Rows(rows)),
@@ -249,9 +250,11 @@ fn last_end(calls: usize, stride: usize, width: usize) -> usize {
 fn kind_of_work(step: &CellStep) -> Work {
     match step {
         CellStep::MatMul { .. } | CellStep::Product { .. } => Work::Product,
-        CellStep::Elementwise { .. } | CellStep::Reduce { .. } | CellStep::Softmax { .. } => {
-            Work::Elementwise
-        }
+        CellStep::Elementwise { .. }
+        | CellStep::Reduce { .. }
+        | CellStep::Softmax { .. }
+        | CellStep::Fold { .. }
+        | CellStep::Share { .. } => Work::Elementwise,
         CellStep::Copy { .. }
         | CellStep::Expand { .. }
         | CellStep::Transpose { .. }
@@ -277,8 +280,8 @@ fn planned(
         CellStep::MatMul { left, ref right, bias, m, k, n, out } => {
             let shape = GemmShape { rows: m as usize, depth: k as usize, columns: n as usize };
             let left = match left.base {
-                Base::Parameter(id) => {
-                    let weight = &source.tile.job.loaded.parameter(id)[left.offset as usize..];
+                Base::Parameter(weight) => {
+                    let weight = &source.tile.job.loaded.parameter(weight)[left.offset as usize..];
                     Left::Same(&weight[..shape.rows * shape.depth])
                 }
                 _ => Left::Each(source.rows(left, shape.rows * shape.depth)),
@@ -302,6 +305,23 @@ fn planned(
                 } else {
                     kernels::math::softmax(level, out);
                 }
+            });
+        }
+        CellStep::Fold { from, rows, columns, out } => {
+            let (height, elements) = (rows as usize, rows as usize * columns as usize);
+            let rows = source.rows(from, elements);
+            each_row(target.place(out), calls, height, |call, out| {
+                kernels::math::sum_rows(level, rows.row(call, elements), out);
+            });
+        }
+        CellStep::Share { port, from, width, out } => {
+            source.values(port, 0, ends);
+            let rows = source.rows(from, width as usize);
+            each_row(target.place(out), calls, width as usize, |call, out| {
+                let first = if call == 0 { 0 } else { ends[call - 1] };
+                let values = (ends[call] - first) as f32;
+                let row = rows.row(call, width as usize);
+                out.iter_mut().zip(row).for_each(|(out, element)| *out = element / values);
             });
         }
         CellStep::Copy { from, width, out } => {

@@ -12,6 +12,7 @@
 
 use std::mem::MaybeUninit;
 
+use edbatch_graph::Slope;
 use edbatch_layout::{Assignment, Elementwise, Form, Function, Operation};
 
 use super::{
@@ -204,6 +205,9 @@ unsafe fn execute<S: Simd>(
         Operation::Mul => area.fill(simd, lanewise::Mul, [a, b]),
         Operation::Div => area.fill(simd, lanewise::Div, [a, b]),
         Operation::Neg => area.fill(simd, lanewise::Neg, [a]),
+        Operation::Slope(Slope::Sigmoid) => area.fill(simd, lanewise::SlopeOfSigmoid, [a, b]),
+        Operation::Slope(Slope::Tanh) => area.fill(simd, lanewise::SlopeOfTanh, [a, b]),
+        Operation::Slope(Slope::Relu) => area.fill(simd, lanewise::SlopeOfRelu, [a, b]),
         Operation::Scale(factor) => area.fill(simd, lanewise::Scale(factor), [a]),
         Operation::ScaledSum(factor) => {
             area.fill(simd, lanewise::OfSum(lanewise::Scale(factor)), [a, b])

@@ -49,6 +49,12 @@ lanewise! {
     SumOfProducts(a, b, c, d) = simd => simd.add(simd.mul(a, b), simd.mul(c, d));
     /// `-x`
     Neg(x) = simd => simd.mul(simd.splat(-1.0), x);
+    /// `g` times the slope of the sigmoid whose value is `y`.
+    SlopeOfSigmoid(g, y) = simd => simd.mul(g, simd.mul(simd.sub(simd.splat(1.0), y), y));
+    /// `g` times the slope of the tanh whose value is `y`.
+    SlopeOfTanh(g, y) = simd => simd.mul(g, simd.sub(simd.splat(1.0), simd.mul(y, y)));
+    /// `g` where `y` is positive, else 0.
+    SlopeOfRelu(g, y) = simd => simd.select(simd.less(simd.splat(0.0), y), g, simd.splat(0.0));
     /// The larger of `x` and 0, or NaN if `x` is NaN.
     Relu(x) = simd => simd.max(simd.splat(0.0), x);
     /// eˣ within 2 ulp.

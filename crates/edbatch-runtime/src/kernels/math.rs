@@ -1,4 +1,4 @@
-//! Softmax and log-softmax of a row.
+//! Softmax and log-softmax of a row, and sums of rows.
 
 use super::{
     isa::Level,
@@ -15,10 +15,58 @@ pub fn softmax(level: Level, row: &mut [f32]) {
     simd::run(level, Softmax { row, log: false });
 }
 
+/// Like [`softmax`], and returns the cross-entropy of the scores for a class: `max + ln Σ_j
+/// exp(row[j] - max) - row[class]`, the negative logarithm of the class's probability.
+///
+/// # Panics
+///
+/// If `class` is out of range.
+pub fn cross_entropy(level: Level, row: &mut [f32], class: usize) -> f64 {
+    let score = f64::from(row[class]);
+    let [max, sum] = simd::run(level, Softmax { row, log: false });
+    f64::from(sum).ln() + (f64::from(max) - score)
+}
+
 /// `row[i] = row[i] - max - ln Σ_j exp(row[j] - max)`, in place. The sum is computed
 /// as in [`softmax`].
 pub fn log_softmax(level: Level, row: &mut [f32]) {
     simd::run(level, Softmax { row, log: true });
+}
+
+/// `out[i] = Σ_j matrix[i, j]` for a row-major matrix with a row for each element of `out`. Sums are
+/// computed as in [`softmax`].
+pub fn sum_rows(level: Level, matrix: &[f32], out: &mut [f32]) {
+    let columns = matrix.len().checked_div(out.len()).unwrap_or(0);
+    assert_eq!(columns * out.len(), matrix.len(), "elements of the matrix");
+    simd::run(level, SumRows { matrix, columns, out });
+}
+
+struct SumRows<'a> {
+    matrix: &'a [f32],
+    columns: usize,
+    out: &'a mut [f32],
+}
+
+impl Kernel for SumRows<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        for (i, out) in self.out.iter_mut().enumerate() {
+            let row = &self.matrix[i * self.columns..][..self.columns];
+            let mut partial = [0.0; MAX_LANES];
+            for (at, elements) in (0..).step_by(S::LANES).zip(row.chunks(S::LANES)) {
+                // SAFETY: `elements` has its length. Both `at` and MAX_LANES are multiples of
+                // LANES, so LANES partial sums begin at `at` mod MAX_LANES.
+                unsafe {
+                    let x = simd.load_first(elements.as_ptr(), elements.len());
+                    let sums = partial.as_mut_ptr().add(at % MAX_LANES);
+                    simd.store(sums, simd.add(simd.load(sums), x));
+                }
+            }
+            *out = partial.iter().sum();
+        }
+    }
 }
 
 struct Softmax<'a> {
@@ -27,7 +75,8 @@ struct Softmax<'a> {
 }
 
 impl Kernel for Softmax<'_> {
-    type Output = ();
+    /// The maximum and the sum.
+    type Output = [f32; 2];
 
     /// ```text
     /// max = maximum of row             NaN if an element is NaN
@@ -35,7 +84,7 @@ impl Kernel for Softmax<'_> {
     /// row = exp(row[i] - max) / sum    or row[i] - max - ln sum
     /// ```
     #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
+    fn run<S: Simd>(self, simd: S) -> [f32; 2] {
         let largest =
             self.row.iter().fold(f32::NEG_INFINITY, |max, &x| if x <= max { max } else { x });
         let max = simd.splat(largest);
@@ -59,7 +108,8 @@ impl Kernel for Softmax<'_> {
                 simd.store_first(row.add(i), if self.log { x } else { e }, lanes);
             }
         }
-        let sum = simd.splat(partial.iter().sum());
+        let total: f32 = partial.iter().sum();
+        let sum = simd.splat(total);
         let ln = lanewise::Log.of(simd, [sum]);
         for i in (0..len).step_by(S::LANES) {
             let lanes = S::LANES.min(len - i);
@@ -73,5 +123,6 @@ impl Kernel for Softmax<'_> {
                 );
             }
         }
+        [largest, total]
     }
 }

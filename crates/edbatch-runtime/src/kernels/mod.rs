@@ -28,6 +28,7 @@ pub mod reduce;
 pub mod roofline;
 pub mod rows;
 mod simd;
+pub mod sums;
 
 pub use arg_max::arg_max;
 pub use batched_gemm::{GemmShape, Left, Piece, batched_gemm};
@@ -37,3 +38,4 @@ pub use memory::{Aligned, OutOfMemory};
 pub use product::{PackedWeights, Pass, Start, product};
 pub use reduce::reduce;
 pub use rows::{RowsMut, RowsRef};
+pub use sums::{accumulate, outer};

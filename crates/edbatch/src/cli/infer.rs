@@ -133,9 +133,9 @@ pub(crate) struct Tally {
 
 /// A choice, or `None` for the word `auto`.
 #[derive(Clone)]
-struct Auto<T>(Option<T>);
+pub(super) struct Auto<T>(pub(super) Option<T>);
 
-fn auto_or_policy(text: &str) -> Result<Auto<PolicyChoice>, ChoiceError> {
+pub(super) fn auto_or_policy(text: &str) -> Result<Auto<PolicyChoice>, ChoiceError> {
     Ok(Auto(if text == "auto" { None } else { Some(text.parse()?) }))
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use edbatch_graph::NoGradient;
 use edbatch_runtime::ParameterError;
 
-use crate::InputError;
+use crate::{EngineError, InputError, RunError};
 
 /// Why the gradients of a mini-batch could not be computed.
 #[derive(Debug)]
@@ -14,6 +14,12 @@ use crate::InputError;
 pub enum TrainError {
     /// A cell has an operation without a gradient.
     NoGradient(NoGradient),
+    /// The trainer could not be built.
+    Engine(EngineError),
+    /// A mini-batch could not be run.
+    Run(RunError),
+    /// The backend computes no gradients.
+    Backend,
     /// The parameters do not fit the model.
     Parameters(ParameterError),
     /// An input failed.
@@ -27,6 +33,13 @@ pub enum TrainError {
     Awaits {
         /// Its index in the mini-batch.
         input: usize,
+    },
+    /// There are more or fewer lists of targets than inputs.
+    TargetsOfInputs {
+        /// The number of inputs.
+        inputs: usize,
+        /// The number of lists.
+        targets: usize,
     },
     /// An input has a different number of targets than of emitted rows.
     Targets {
@@ -67,12 +80,70 @@ pub enum TrainError {
         /// The name of the parameter.
         parameter: String,
     },
+    /// There are no values to compute gradients of.
+    NothingForward,
+    /// The gradients of outputs do not have the shape of the outputs.
+    GradientsOfInputs,
+    /// The gradients of parameters do not have the shapes of the parameters.
+    GradientsOfParameters,
+}
+
+impl TrainError {
+    /// Converts an error of a part that begins at input `first` into an error of all inputs.
+    #[must_use]
+    pub fn of_part(mut self, first: usize) -> Self {
+        match &mut self {
+            Self::Input { input, .. }
+            | Self::Awaits { input }
+            | Self::Targets { input, .. }
+            | Self::Target { input, .. }
+            | Self::Scores { input, .. }
+            | Self::NotFiniteLoss { input } => *input += first,
+            _ => {}
+        }
+        self
+    }
+}
+
+impl From<NoGradient> for TrainError {
+    fn from(error: NoGradient) -> Self {
+        Self::NoGradient(error)
+    }
+}
+
+impl From<EngineError> for TrainError {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<RunError> for TrainError {
+    fn from(error: RunError) -> Self {
+        Self::Run(error)
+    }
 }
 
 impl fmt::Display for TrainError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoGradient(error) => error.fmt(f),
+            Self::Engine(error) => error.fmt(f),
+            Self::Run(error) => error.fmt(f),
+            Self::Backend => f.write_str(
+                "the backend computes no gradients: use the CPU backend, with a program for training",
+            ),
+            Self::TargetsOfInputs { inputs, targets } => {
+                write!(f, "expected targets for each of {inputs} inputs, got {targets} lists")
+            }
+            Self::NothingForward => {
+                f.write_str("no values are kept: call `forward` before each `backward`")
+            }
+            Self::GradientsOfInputs => f.write_str(
+                "expected a gradient for each row that `forward` returned, with as many elements",
+            ),
+            Self::GradientsOfParameters => {
+                f.write_str("expected a gradient for each parameter, with its shape")
+            }
             Self::Parameters(error) => error.fmt(f),
             Self::Input { input, error } => write!(f, "input {input}: {error}"),
             Self::Awaits { input } => write!(
@@ -110,6 +181,8 @@ impl Error for TrainError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::NoGradient(error) => Some(error),
+            Self::Engine(error) => Some(error),
+            Self::Run(error) => Some(error),
             Self::Parameters(error) => Some(error),
             Self::Input { error, .. } => Some(error),
             _ => None,

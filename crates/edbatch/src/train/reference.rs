@@ -1,14 +1,14 @@
 //! The loss of a mini-batch and its gradients by the reference interpreter, in float64.
 
 use std::cell::RefCell;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 
-use edbatch_graph::{Dag, Graph, Network, Shape, Source, TrainingNetwork, Value, training_network};
-use edbatch_models::{Build, Mailbox, Model};
+use edbatch_graph::{Graph, Network, Source, TrainingNetwork, Value, training_network};
+use edbatch_models::{Mailbox, Model};
 use edbatch_runtime::{Parameters, ReferenceTensor, interpret_as};
 
-use crate::{InputError, TrainError};
+use super::targets::check_targets;
+use super::wire::wire;
+use crate::TrainError;
 
 /// The loss of a mini-batch and its gradients.
 #[derive(Clone, PartialEq, Debug)]
@@ -45,18 +45,20 @@ where
     let weights: Vec<Vec<f64>> = parameters.slices().into_iter().map(double).collect();
     let weights: Vec<&[f64]> = weights.iter().map(Vec::as_slice).collect();
     let training = training_network(network, |_| true, |_| false);
-    let training = training.map_err(TrainError::NoGradient)?;
+    let training = training?;
     let mut sum = LossGradients {
         loss: 0.0,
         terms: 0,
         instances: 0,
         parameters: weights.iter().map(|values| vec![0.0; values.len()]).collect(),
     };
-    let mut graph = Graph::new(network.clone());
+    let graph = RefCell::new(Graph::new(network.clone()));
     for (input, (example, targets)) in examples.into_iter().enumerate() {
-        let wired;
-        (graph, wired) = wire(model, example, graph, input)?;
-        sum.add(&training, &graph, &weights, &wired, targets, input)?;
+        graph.borrow_mut().clear();
+        let mailbox = RefCell::new(Mailbox::default());
+        wire(model, example, &graph, &mailbox, input)?;
+        let wired = mailbox.into_inner();
+        sum.add(&training, &graph.borrow(), &weights, &wired, targets, input)?;
         sum.instances += 1;
     }
     // Without inputs, everything is zero.
@@ -82,30 +84,13 @@ impl LossGradients {
         targets: &[Option<u32>],
         input: usize,
     ) -> Result<(), TrainError> {
-        let (rows, network) = (wired.emitted.len(), graph.network());
-        if rows != targets.len() {
-            return Err(TrainError::Targets { input, rows, targets: targets.len() });
-        }
+        check_targets(graph, &wired.emitted, targets, input)?;
+        let network = graph.network();
         let given = given(graph, weights, &wired.given);
         let nodes = interpret_as(network, graph, weights, &given);
         let mut outputs: Vec<(Value, Vec<ReferenceTensor<f64>>)> = Vec::new();
-        for (row, (&value, target)) in wired.emitted.iter().zip(targets).enumerate() {
+        for (&value, target) in wired.emitted.iter().zip(targets) {
             let Some(target) = *target else { continue };
-            let record = match value.source() {
-                Source::Node(node) => network[graph.kind(node)].record(),
-                Source::Given(index) => graph.given()[index],
-            };
-            let record = network.fields(record);
-            let [field] = record.fields.as_slice() else {
-                return Err(TrainError::Scores { input, row, record: record.name.clone() });
-            };
-            let Shape::Vector(classes) = field.shape else {
-                return Err(TrainError::Scores { input, row, record: record.name.clone() });
-            };
-            if target >= classes {
-                let classes = classes as usize;
-                return Err(TrainError::Target { input, row, target, classes });
-            }
             let scores = match value.source() {
                 Source::Node(node) => &nodes[node.index()][0],
                 Source::Given(index) => &given[index][0],
@@ -136,29 +121,6 @@ fn cross_entropy(scores: &ReferenceTensor<f64>, target: usize) -> (f64, Referenc
     let mut gradient = exp / sum;
     gradient[(target, 0)] -= 1.0;
     (loss, gradient)
-}
-
-/// Wires one input into a graph, and returns the graph and what the input emits.
-fn wire<M: Model>(
-    model: &M,
-    example: &M::Input,
-    mut graph: Graph,
-    input: usize,
-) -> Result<(Graph, Mailbox), TrainError> {
-    graph.clear();
-    let (graph, mailbox) = (RefCell::new(graph), RefCell::new(Mailbox::default()));
-    {
-        let build = Build::new(&graph, &mailbox);
-        let future = pin!(model.build(&build, example));
-        match future.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Pending => return Err(TrainError::Awaits { input }),
-            Poll::Ready(Err(error)) => {
-                return Err(TrainError::Input { input, error: InputError::Build(error) });
-            }
-            Poll::Ready(Ok(())) => {}
-        }
-    }
-    Ok((graph.into_inner(), mailbox.into_inner()))
 }
 
 /// Returns the given values of a graph: the network's initial values, then the elements in `host`.

@@ -6,7 +6,7 @@ use crate::tally::Law;
 const OTHER_VALUE: [&str; 3] =
     ["differs from the declared value", "never written", "before all are written"];
 /// Errors of steps with an invalid place.
-const NO_PLACE: [&str; 8] = [
+const NO_PLACE: [&str; 10] = [
     "out of bounds",
     "does not exist",
     "beyond its fields",
@@ -15,6 +15,8 @@ const NO_PLACE: [&str; 8] = [
     "the prologue reads more than one argument",
     "with the wrong arity",
     "in memory that it also reads",
+    "counts the values",
+    "is not a matrix",
 ];
 const NO_SHAPE: [&str; 4] = ["weight", "pieces of", "output places", "outputs in ascending order"];
 const TWICE: [&str; 1] = ["twice"];
@@ -89,14 +91,14 @@ pub(crate) const LAWS: &[Law] = &[
     read("Product.x", &[("elsewhere", SAME)]),
     field("Product.out"),
     field("Product.mode"),
-    field("MatMul.left"),
-    field("MatMul.right"),
+    read("MatMul.left", &[("elsewhere", SAME)]),
+    read("MatMul.right", &[("elsewhere", SAME)]),
     field("MatMul.bias"),
     field("MatMul.m"),
     field("MatMul.k"),
     field("MatMul.n"),
     field("MatMul.out"),
-    field("Elementwise.width"),
+    read("Elementwise.width", &[("plus one", EXTRA)]),
     read(
         "Elementwise.inputs",
         &[("swapped", "they are operands of one sum or product"), ("elsewhere", SAME)],
@@ -115,7 +117,7 @@ pub(crate) const LAWS: &[Law] = &[
     field("Softmax.logarithm"),
     field("Softmax.out"),
     read("Copy.from", &[("elsewhere", SAME)]),
-    read("Copy.width", &[("plus one", "the extra element is overwritten later")]),
+    read("Copy.width", &[("plus one", EXTRA)]),
     field("Copy.out"),
     read("Expand.from", &[("elsewhere", SAME)]),
     field("Expand.rows"),
@@ -125,6 +127,14 @@ pub(crate) const LAWS: &[Law] = &[
     field("Transpose.rows"),
     field("Transpose.columns"),
     field("Transpose.out"),
+    read("Fold.from", &[("elsewhere", SAME)]),
+    field("Fold.rows"),
+    field("Fold.columns"),
+    field("Fold.out"),
+    field("Share.port"),
+    read("Share.from", &[("elsewhere", SAME)]),
+    field("Share.width"),
+    field("Share.out"),
     field("Fill.value"),
     field("Fill.width"),
     field("Fill.out"),
@@ -134,5 +144,6 @@ pub(crate) const LAWS: &[Law] = &[
 pub(crate) const ALWAYS_HARMLESS: &[(&str, &str)] =
     &[("hoisted", "removed"), ("regions", "plus one"), ("regions", "huge")];
 
+const EXTRA: &str = "the extra element is overwritten later";
 const LEFT_OVER: &str = "unused scratch";
 const SAME: &str = "an equal value is there: a copy, a constant, or the same operation twice";

@@ -1,7 +1,7 @@
 //! Mutants of compiled cells.
 
 use edbatch_graph::{ParameterId, Reduction};
-use edbatch_layout::{Base, CellPlan, CellStep, Mode, Place, Program};
+use edbatch_layout::{Base, CellPlan, CellStep, Mode, Place, Program, Weight};
 use rand::RngExt;
 
 use crate::elementwise;
@@ -155,7 +155,9 @@ fn bases(plan: &CellPlan, parameters: usize, rng: &mut Random) -> Vec<Base> {
     bases.extend([0, 1, 9].map(Base::Port));
     bases.extend([0, 9].map(Base::Table));
     let ids = [rng.random_range(0..parameters), parameters];
-    bases.extend(ids.map(|id| Base::Parameter(ParameterId(id as u32))));
+    let ids = ids.map(|id| ParameterId(id as u32));
+    let weights = ids.into_iter().flat_map(|id| [Weight::AsIs(id), Weight::Transposed(id)]);
+    bases.extend(weights.map(Base::Parameter));
     bases
 }
 
@@ -254,6 +256,19 @@ fn steps(step: &CellStep, places: &Places, rng: &mut Random) -> Vec<(Sort, CellS
             field!(made, step, Transpose.columns, others(*columns));
             field!(made, step, Transpose.out, places.others(*out));
         }
+        CellStep::Fold { from, rows, columns, out } => {
+            field!(made, step, Fold.from, places.others(*from));
+            field!(made, step, Fold.rows, others(*rows));
+            field!(made, step, Fold.columns, others(*columns));
+            field!(made, step, Fold.out, places.others(*out));
+        }
+        CellStep::Share { port, from, width, out } => {
+            let ports = [port.wrapping_add(1), port.wrapping_sub(1)].map(|port| ("another", port));
+            field!(made, step, Share.port, ports);
+            field!(made, step, Share.from, places.others(*from));
+            field!(made, step, Share.width, others(*width));
+            field!(made, step, Share.out, places.others(*out));
+        }
         CellStep::Fill { value, width, out } => {
             field!(made, step, Fill.value, [("another", value + 1.0), ("negative", -value)]);
             field!(made, step, Fill.width, others(*width));
@@ -264,14 +279,16 @@ fn steps(step: &CellStep, places: &Places, rng: &mut Random) -> Vec<(Sort, CellS
 }
 
 /// Other stacks of weights.
-fn stacks(weights: &[ParameterId], rng: &mut Random) -> Vec<(&'static str, Vec<ParameterId>)> {
+fn stacks(weights: &[Weight], rng: &mut Random) -> Vec<(&'static str, Vec<Weight>)> {
     let mut made = lists(weights);
     let index = rng.random_range(0..weights.len());
-    let id = weights[index].0;
-    for other in [id.wrapping_add(1), id.wrapping_sub(1), u32::MAX] {
+    let id = weights[index].parameter();
+    let others = [id.0.wrapping_add(1), id.0.wrapping_sub(1), u32::MAX];
+    let others = others.map(|other| ("another", Weight::AsIs(ParameterId(other))));
+    for (how, other) in others.into_iter().chain([("transposed", Weight::Transposed(id))]) {
         let mut weights = weights.to_vec();
-        weights[index] = ParameterId(other);
-        made.push(("another", weights));
+        weights[index] = other;
+        made.push((how, weights));
     }
     made
 }

@@ -1,6 +1,6 @@
 //! Mutants of element-wise programs.
 
-use edbatch_graph::Op;
+use edbatch_graph::{Op, Slope};
 use edbatch_layout::{Assignment, Elementwise, Form, Function, Operation, Register};
 use rand::RngExt;
 
@@ -49,6 +49,10 @@ pub(crate) fn mutants(program: &Elementwise, rng: &mut Random) -> Vec<(&'static 
 fn other_ops(op: Op) -> Vec<Op> {
     let all = match op {
         Op::Add | Op::Sub | Op::Mul | Op::Div => vec![Op::Add, Op::Sub, Op::Mul, Op::Div],
+        Op::Slope(_) => {
+            let slopes = [Slope::Sigmoid, Slope::Tanh, Slope::Relu];
+            slopes.map(Op::Slope).into_iter().chain([Op::Add, Op::Mul]).collect()
+        }
         Op::Scale(factor) => vec![Op::Scale(2.0 * factor), Op::Scale(-factor), Op::Neg],
         _ => vec![Op::Neg, Op::Sigmoid, Op::Tanh, Op::Relu, Op::Exp, Op::Log, Op::Scale(0.5)],
     };
@@ -87,6 +91,7 @@ fn expand(
         Operation::Mul => run(Op::Mul, &of),
         Operation::Div => run(Op::Div, &of),
         Operation::Neg => run(Op::Neg, &of),
+        Operation::Slope(slope) => run(Op::Slope(slope), &of),
         Operation::Scale(factor) => run(Op::Scale(factor), &of),
         Operation::ScaledSum(factor) => {
             let sum = run(Op::Add, &of);

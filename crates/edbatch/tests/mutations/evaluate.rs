@@ -1,10 +1,11 @@
 //! A naive evaluator of compiled cells, in f64.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
-use edbatch_graph::{Kind, Reduction};
+use edbatch_graph::{Kind, Reduction, Slope};
 use edbatch_layout::{
-    Assignment, Base, CellPlan, CellStep, Form, Function, Mode, Operation, Place, Program,
+    Assignment, Base, CellPlan, CellStep, Form, Function, Mode, Operation, Place, Program, Weight,
 };
 use rand::RngExt;
 
@@ -16,6 +17,8 @@ pub(crate) struct Call {
     /// Three rows for each port. A port that takes one value uses the first.
     ports: Vec<Vec<Vec<f64>>>,
     parameters: Vec<Vec<f64>>,
+    /// The dimensions of each parameter.
+    dims: Vec<Vec<usize>>,
 }
 
 impl Call {
@@ -35,6 +38,7 @@ impl Call {
             parameters: (network.parameters().iter())
                 .map(|parameter| numbers(parameter.elements()))
                 .collect(),
+            dims: network.parameters().iter().map(|parameter| parameter.dims.clone()).collect(),
         }
     }
 
@@ -72,9 +76,22 @@ impl State<'_> {
         match place.base {
             Base::Table(table) => self.call.tables[usize::from(table)][element as usize],
             Base::Port(port) => self.call.ports[usize::from(port)][0][element as usize],
-            Base::Parameter(id) => self.call.parameters[id.0 as usize][element as usize],
+            Base::Parameter(weight) => self.weight(weight)[element as usize],
             Base::Hoisted => self.handed_on[&element],
             Base::Scratch(_) | Base::Output => self.written[&(place.base, element)],
+        }
+    }
+
+    /// Returns the elements of a weight.
+    fn weight(&self, weight: Weight) -> Cow<'_, [f64]> {
+        let values = &self.call.parameters[weight.parameter().0 as usize];
+        let dims = &self.call.dims[weight.parameter().0 as usize];
+        match weight {
+            Weight::AsIs(_) => Cow::Borrowed(values),
+            Weight::Transposed(_) => {
+                let element = |at: usize| values[at % dims[0] * dims[1] + at / dims[0]];
+                Cow::Owned((0..values.len()).map(element).collect())
+            }
         }
     }
 
@@ -103,8 +120,8 @@ impl State<'_> {
                 self.write(out, reduced);
             }
             CellStep::Product { ref weights, rows, width, x, out, mode } => {
-                let parameters = weights.iter().map(|id| &self.call.parameters[id.0 as usize]);
-                let weights: Vec<f64> = parameters.flatten().copied().collect();
+                let weights: Vec<f64> =
+                    weights.iter().flat_map(|&weight| self.weight(weight).into_owned()).collect();
                 let x = self.read(x, width);
                 let start = match mode {
                     Mode::Set => vec![0.0; rows as usize],
@@ -142,6 +159,14 @@ impl State<'_> {
                 let log = |x: f64| x - sum.ln();
                 let result = vector.into_iter().map(log);
                 self.write(out, result.map(|x| if logarithm { x } else { x.exp() }));
+            }
+            CellStep::Fold { from, rows, columns, out } => {
+                let matrix = self.read(from, rows * columns);
+                self.write(out, matrix.chunks(columns as usize).map(|row| row.iter().sum()));
+            }
+            CellStep::Share { port, from, width, out } => {
+                let values = self.call.ports[usize::from(port)].len() as f64;
+                self.write(out, self.read(from, width).into_iter().map(|x| x / values));
             }
             CellStep::Copy { from, width, out } => self.write(out, self.read(from, width)),
             CellStep::Expand { from, rows, columns, out } => {
@@ -183,6 +208,15 @@ fn assigned(operation: Operation, of: impl Fn(usize) -> f64) -> f64 {
         Operation::Mul => of(0) * of(1),
         Operation::Div => of(0) / of(1),
         Operation::Neg => -of(0),
+        Operation::Slope(Slope::Sigmoid) => of(0) * ((1.0 - of(1)) * of(1)),
+        Operation::Slope(Slope::Tanh) => of(0) * (1.0 - of(1) * of(1)),
+        Operation::Slope(Slope::Relu) => {
+            if of(1) > 0.0 {
+                of(0)
+            } else {
+                0.0
+            }
+        }
         Operation::Scale(factor) => f64::from(factor) * of(0),
         Operation::ScaledSum(factor) => f64::from(factor) * (of(0) + of(1)),
         Operation::AddProduct => of(0) * of(1) + of(2),

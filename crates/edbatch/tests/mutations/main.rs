@@ -15,7 +15,7 @@ mod tally;
 
 use std::sync::Arc;
 
-use edbatch_graph::{Kind, Value};
+use edbatch_graph::{Kind, Network, Value, training_network};
 use edbatch_layout::CellStyle::{Batched, Declaration, Hoisted, Paper, Planned};
 use edbatch_layout::{CellPlan, Plan, Program, Want, check, check_cell, check_folding};
 use edbatch_testing::networks;
@@ -98,6 +98,12 @@ fn mutants_of_a_folding_plan_are_rejected() {
     assert!(count > 3_000, "{count} mutants");
 }
 
+/// Compiles a network with adjoint cells, if all its operations have gradients.
+fn for_training(network: &Network) -> Option<Arc<Program>> {
+    let training = training_network(network, |_| true, |_| true).ok()?;
+    Some(Arc::new(Program::for_training(Arc::new(training)).unwrap()))
+}
+
 /// Checks all mutants of a compiled cell. An accepted mutant must compute the same values.
 fn mutate_cell(program: &Program, kind: Kind, rng: &mut Random, tally: &mut Tally) {
     let plan = program.cell(kind);
@@ -140,7 +146,11 @@ fn cell_mutants_are_rejected_or_compute_the_same_values() {
     let styles = [Hoisted, Planned, Paper, Batched, Declaration];
     let programs = styles.into_iter().map(|style| Arc::new(forms::program(style)));
     let subjects = (0..200).map(Subject::random).chain(Subject::zoo(1));
-    for program in programs.chain(subjects.map(|subject| subject.program)) {
+    let subjects: Vec<Arc<Program>> = subjects.map(|subject| subject.program).collect();
+    let training: Vec<Arc<Program>> =
+        subjects.iter().filter_map(|program| for_training(program.network())).collect();
+    assert!(training.len() > 100, "{} networks have gradients", training.len());
+    for program in programs.chain(subjects).chain(training) {
         for kind in (0..program.cells().len()).map(Kind::new) {
             if all_is_live(program.cell(kind)) {
                 mutate_cell(&program, kind, &mut rng, &mut tally);

@@ -1,0 +1,361 @@
+//! Plans the way back: the adjoints of batches in reverse order, and the rows that gradients of
+//! parameters are summed from.
+
+use edbatch_graph::{Adjoint, Arity, Dag, Graph, Kind, NodeId, Source, Value};
+
+use super::operands::listed;
+use super::{ArenaTooLarge, MiniBatch, Planner, check_lengths, offset};
+use crate::plan::{Action, Operand, Plan, Step, ValueRow, Want};
+use crate::program::Program;
+use crate::training_plan::{CallSums, GivenSum, TrainingPlan};
+
+/// What the way back knows about each value: nodes first, then given values.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Back {
+    /// By node: true if the loss depends on it, and its cell has an adjoint.
+    live: Vec<bool>,
+    /// By batch: true if a call is live. Then all its calls run back, and nobody reads the others.
+    returns: Vec<bool>,
+    /// By node: the row of its adjoint call.
+    row_of: Vec<u32>,
+    /// By value: the end of its entries in `readers`.
+    ends: Vec<u32>,
+    /// The live calls that read each value, last calls first, with the port.
+    readers: Vec<(NodeId, u16)>,
+    /// By value: the end of its entries in `outputs`.
+    output_ends: Vec<u32>,
+    /// The rows of output gradients of each value.
+    outputs: Vec<u32>,
+}
+
+impl Planner {
+    /// Plans a mini-batch and its gradients, and overwrites `plan`. `has_gradient` tells for each
+    /// wanted value whether the loss depends on it directly. The program must be [for
+    /// training](Program::for_training).
+    ///
+    /// *Cost*: O(nodes + edges × fields).
+    ///
+    /// # Errors
+    /// Like [`plan`](Self::plan), for both ways together.
+    ///
+    /// # Panics
+    /// Like [`plan`](Self::plan), or if `has_gradient` has another length than the wanted values.
+    pub fn plan_training(
+        &mut self,
+        mini_batch: &MiniBatch<'_>,
+        has_gradient: &[bool],
+        plan: &mut TrainingPlan,
+    ) -> Result<(), ArenaTooLarge> {
+        let &MiniBatch { program, graph, schedule, wanted } = mini_batch;
+        assert_eq!(wanted.len(), has_gradient.len(), "a flag for each wanted value");
+        plan.clear();
+        let mut back = std::mem::take(&mut self.back);
+        back.find_live(mini_batch, has_gradient);
+        let TrainingPlan { forward, back: way_back, gradient_of, .. } = plan;
+        let mut end = self.given(mini_batch, forward)?;
+        for (&(value, _), &has_gradient) in wanted.iter().zip(has_gradient) {
+            gradient_of.push(has_gradient.then_some(way_back.given.len() as u32));
+            if has_gradient {
+                let record = graph.record_of(value).expect("a wanted value of the graph");
+                way_back.given.push(ValueRow { record, start: offset(end)? });
+                end += u64::from(program.record(record).stride);
+            }
+        }
+        offset(end)?;
+        self.arena.reset(end);
+        back.list_outputs(graph, wanted, plan);
+        self.find_spans(mini_batch);
+        self.keep_for_adjoints(mini_batch, &back);
+        self.free_spans(2 * schedule.len());
+        self.plan_batches(mini_batch, &mut plan.forward)?;
+        for index in (0..schedule.len()).rev() {
+            if back.returns[index] {
+                self.step_back(mini_batch, index, &mut back, plan)?;
+            }
+            self.free_after(2 * schedule.len() - 1 - index);
+        }
+        plan.forward.arena = self.arena.end() as usize;
+        plan.back.arena = plan.forward.arena;
+        back.list_sums(mini_batch, plan);
+        check_lengths(plan.lists.len(), plan.named.len(), 0)?;
+        self.back = back;
+        Ok(())
+    }
+
+    /// Extends the lives of spans until the last adjoint that reads them has run. The adjoint of
+    /// batch b runs at time 2B - 1 - b.
+    fn keep_for_adjoints(
+        &mut self,
+        &MiniBatch { graph, schedule, wanted, .. }: &MiniBatch<'_>,
+        back: &Back,
+    ) {
+        let end = 2 * schedule.len() as u32;
+        // The caller reads wanted values between both ways.
+        for (value, _) in wanted {
+            if let Source::Node(node) = value.source() {
+                let span = &mut self.spans[self.batch_of[node.index()] as usize];
+                span.last = span.last.max(end / 2 - 1);
+            }
+        }
+        for (index, batch) in
+            schedule.batches().enumerate().filter(|&(index, _)| back.returns[index])
+        {
+            let last = end - 1 - index as u32;
+            self.spans[index].last = last;
+            for value in batch.nodes.iter().flat_map(|&node| graph.values(node)) {
+                if let Source::Node(node) = value.source() {
+                    let span = &mut self.spans[self.batch_of[node.index()] as usize];
+                    span.last = span.last.max(last);
+                }
+            }
+        }
+    }
+
+    /// Plans the adjoint of a batch.
+    fn step_back(
+        &mut self,
+        &MiniBatch { program, graph, schedule, .. }: &MiniBatch<'_>,
+        index: usize,
+        back: &mut Back,
+        plan: &mut TrainingPlan,
+    ) -> Result<(), ArenaTooLarge> {
+        let batch = schedule.batch(index);
+        let (kind, nodes, calls) = (batch.kind, batch.nodes, batch.nodes.len());
+        let adjoint = program.adjoint(kind).expect("a batch that returns has an adjoint").cell;
+        let (cell, reads) = (&program.network()[kind], program.signature(adjoint));
+        let out = self.arena.allocate(u64::from(reads.stride) * calls as u64);
+        offset(self.arena.end())?;
+        let out = offset(out)?;
+        for (row, &node) in (0..).zip(nodes) {
+            back.row_of[node.index()] = out + row * reads.stride;
+        }
+        let (given, Plan { operands, lists, rows, steps, .. }) =
+            (&plan.forward.given, &mut plan.back);
+        let first = operands.len() as u32;
+        for (table, declared) in cell.tables().iter().enumerate() {
+            let start = rows.len() as u32;
+            operands.push(if reads.tables[table] {
+                Operand::Table { start }
+            } else {
+                Operand::Unread
+            });
+            if reads.tables[table] {
+                let width = program.table_width(declared);
+                rows.extend(nodes.iter().map(|&node| graph.rows(node)[table] * width));
+            }
+        }
+        for (port, declared) in cell.ports().iter().enumerate() {
+            let start = lists.len();
+            if !reads.reads[port] {
+                operands.push(Operand::Unread);
+            } else if declared.arity == Arity::One {
+                lists.extend(nodes.iter().map(|&node| self.row(graph.value(node, port), given)));
+                let stride = program.record(declared.record).stride;
+                operands.push(listed(lists, start, stride, out));
+            } else {
+                operands.push(many(lists, nodes, |lists, node| {
+                    let values = graph.values(node).skip(port);
+                    lists.extend(values.map(|value| self.row(value, given)));
+                }));
+            }
+        }
+        let own = self.row_of[nodes[0].index()];
+        operands.push(Operand::Span { first: own, stride: program.signature(kind).stride });
+        let record = program.record(cell.record());
+        for (field, &within) in record.offsets.iter().enumerate() {
+            operands.push(many(lists, nodes, |lists, node| {
+                lists.extend(back.terms(program, graph, node.index(), field as u16, within));
+            }));
+        }
+        let calls = calls as u32;
+        steps.push(Step { cell: adjoint, action: Action::Call, calls, out, operands: first });
+        check_lengths(operands.len(), lists.len(), rows.len() as u64)
+    }
+}
+
+/// Lists any number of rows for each of these nodes.
+fn many(
+    lists: &mut Vec<u32>,
+    nodes: &[NodeId],
+    mut extend: impl FnMut(&mut Vec<u32>, NodeId),
+) -> Operand {
+    let (ends, rows) = (lists.len(), lists.len() + nodes.len());
+    lists.resize(rows, 0);
+    for (call, &node) in nodes.iter().enumerate() {
+        extend(lists, node);
+        lists[ends + call] = (lists.len() - rows) as u32;
+    }
+    Operand::Many { ends: ends as u32, rows: rows as u32 }
+}
+
+impl Back {
+    /// Finds the nodes that the loss depends on, and their readers.
+    fn find_live(
+        &mut self,
+        &MiniBatch { program, graph, schedule, wanted }: &MiniBatch<'_>,
+        has_gradient: &[bool],
+    ) {
+        let nodes = graph.nodes();
+        self.live.clear();
+        self.live.resize(nodes, false);
+        self.row_of.resize(nodes, 0);
+        self.returns.clear();
+        for ((value, _), _) in wanted.iter().zip(has_gradient).filter(|(_, gradient)| **gradient) {
+            if let Source::Node(node) = value.source() {
+                self.live[node.index()] = true;
+            }
+        }
+        self.ends.clear();
+        self.ends.resize(nodes + graph.given().len() + 1, 0);
+        for node in (0..nodes).rev() {
+            let Some(adjoint) = program.adjoint(graph.kind(NodeId::new(node))) else {
+                self.live[node] = false;
+                continue;
+            };
+            if self.live[node] {
+                for (value, _) in contributions(adjoint, graph, NodeId::new(node)) {
+                    self.ends[index_of(graph, value) + 1] += 1;
+                    if let Source::Node(argument) = value.source() {
+                        self.live[argument.index()] = true;
+                    }
+                }
+            }
+        }
+        running_sums(&mut self.ends);
+        self.readers.clear();
+        self.readers.resize(self.ends[self.ends.len() - 1] as usize, (NodeId::new(0), 0));
+        for node in (0..nodes).rev().filter(|&node| self.live[node]).map(NodeId::new) {
+            let adjoint = program.adjoint(graph.kind(node)).expect("a live node has an adjoint");
+            for (value, port) in contributions(adjoint, graph, node) {
+                let next = &mut self.ends[index_of(graph, value)];
+                self.readers[*next as usize] = (node, port);
+                *next += 1;
+            }
+        }
+        let is_live = |node: &NodeId| self.live[node.index()];
+        self.returns.extend(schedule.batches().map(|batch| batch.nodes.iter().any(is_live)));
+    }
+
+    /// Lists the rows of output gradients by value.
+    fn list_outputs(&mut self, graph: &Graph, wanted: &[(Value, Want)], plan: &TrainingPlan) {
+        self.output_ends.clear();
+        self.output_ends.resize(graph.nodes() + graph.given().len() + 1, 0);
+        let rows = wanted.iter().zip(&plan.gradient_of);
+        let rows = rows.filter_map(|(&(value, _), row)| Some((index_of(graph, value), (*row)?)));
+        rows.clone().for_each(|(value, _)| self.output_ends[value + 1] += 1);
+        running_sums(&mut self.output_ends);
+        self.outputs.clear();
+        self.outputs.resize(self.output_ends[self.output_ends.len() - 1] as usize, 0);
+        for (value, row) in rows {
+            let next = &mut self.output_ends[value];
+            self.outputs[*next as usize] = plan.back.given[row as usize].start;
+            *next += 1;
+        }
+    }
+
+    /// Returns the places of the terms of a value's gradient: output gradients, then the
+    /// contributions of its readers, last calls first.
+    fn terms(
+        &self,
+        program: &Program,
+        graph: &Graph,
+        value: usize,
+        field: u16,
+        within: u32,
+    ) -> impl Iterator<Item = u32> {
+        let outputs = &self.outputs[before(&self.output_ends, value)];
+        let readers = &self.readers[before(&self.ends, value)];
+        let contributed = move |&(node, port): &(NodeId, u16)| {
+            let adjoint = program.adjoint(graph.kind(node)).expect("a reader has an adjoint");
+            let of_field = adjoint.contributions[usize::from(port)][usize::from(field)]?;
+            let record = program.record(program.network()[adjoint.cell].record());
+            Some(self.row_of[node.index()] + record.offsets[usize::from(of_field)])
+        };
+        let outputs = outputs.iter().map(move |row| row + within);
+        outputs.chain(readers.iter().filter_map(contributed))
+    }
+
+    /// Lists what gradients of parameters and of given values are summed from.
+    fn list_sums(
+        &self,
+        &MiniBatch { program, graph, .. }: &MiniBatch<'_>,
+        plan: &mut TrainingPlan,
+    ) {
+        let TrainingPlan { calls, given, lists, named, .. } = plan;
+        let mut ends = vec![0; program.network().cells().len() + 1];
+        let live = || (0..graph.nodes()).filter(|&node| self.live[node]).map(NodeId::new);
+        live().for_each(|node| ends[graph.kind(node).index() + 1] += 1);
+        running_sums(&mut ends);
+        let counts = ends.clone();
+        lists.resize(ends[ends.len() - 1] as usize, 0);
+        let mut order = vec![NodeId::new(0); lists.len()];
+        for node in live() {
+            let next = &mut ends[graph.kind(node).index()];
+            lists[*next as usize] = self.row_of[node.index()];
+            order[*next as usize] = node;
+            *next += 1;
+        }
+        for kind in 0..counts.len() - 1 {
+            let rows = counts[kind]..counts[kind + 1];
+            if rows.is_empty() {
+                continue;
+            }
+            calls.push(CallSums {
+                cell: Kind::new(kind),
+                rows: rows.clone(),
+                named: named.len() as u32,
+            });
+            for &node in &order[rows.start as usize..rows.end as usize] {
+                named.extend(graph.rows(node));
+            }
+        }
+        for (index, &record) in graph.given().iter().enumerate() {
+            for (field, &within) in program.record(record).offsets.iter().enumerate() {
+                let start = lists.len() as u32;
+                let terms = self.terms(program, graph, graph.nodes() + index, field as u16, within);
+                lists.extend(terms);
+                let rows = start..lists.len() as u32;
+                if !rows.is_empty() {
+                    given.push(GivenSum { given: index as u32, field: field as u16, rows });
+                }
+            }
+        }
+    }
+}
+
+/// Returns the values to whose gradients an adjoint call contributes, with the port of each.
+fn contributions<'a>(
+    adjoint: &'a Adjoint,
+    graph: &'a Graph,
+    node: NodeId,
+) -> impl Iterator<Item = (Value, u16)> {
+    let last = adjoint.contributions.len().saturating_sub(1);
+    // All further values are at the last port, which takes any number of them.
+    let values = graph.values(node).enumerate().map(move |(index, value)| (value, index.min(last)));
+    values
+        .filter(|&(_, port)| adjoint.contributions[port].iter().any(Option::is_some))
+        .map(|(value, port)| (value, port as u16))
+}
+
+/// Returns the number of a value: nodes, then given values.
+fn index_of(graph: &Graph, value: Value) -> usize {
+    match value.source() {
+        Source::Node(node) => node.index(),
+        Source::Given(index) => graph.nodes() + index,
+    }
+}
+
+/// Turns counts, each one place after its index, into the starts of ranges.
+fn running_sums(counts: &mut [u32]) {
+    let mut sum = 0;
+    for count in counts {
+        sum += *count;
+        *count = sum;
+    }
+}
+
+/// Returns the range of entries at an index, where `ends` are the ends of all ranges.
+fn before(ends: &[u32], index: usize) -> std::ops::Range<usize> {
+    let start = if index == 0 { 0 } else { ends[index - 1] };
+    start as usize..ends[index] as usize
+}

@@ -1,0 +1,128 @@
+//! The interface of backends that compute gradients.
+
+use edbatch_graph::Network;
+use edbatch_layout::TrainingPlan;
+
+use super::{BackendError, Rows};
+
+/// The gradients of a mini-batch. [`Backend::training`](super::Backend::training) returns it for a
+/// program [for training](edbatch_layout::Program::for_training).
+///
+/// A step runs each part forward ([`Backend::run`](super::Backend::run)), back, and adds its sums.
+/// [`finish`](Self::finish) completes the gradients of all parts since the last
+/// [`forget`](Self::forget). Their bits do not depend on how the inputs are divided into parts, if
+/// the parts are added in the order of their inputs.
+pub trait Training {
+    /// Runs the way back of each part, in the slot where its forward plan ran last. Appends a loss
+    /// for each wanted value of each part, in order; 0 for those without a gradient. Values in the
+    /// slots are lost.
+    ///
+    /// # Errors
+    /// If memory cannot be allocated.
+    fn run_back(
+        &mut self,
+        parts: &[BackPart<'_>],
+        losses: &mut Vec<f64>,
+    ) -> Result<(), BackendError>;
+
+    /// Adds the contributions of parts that ran back last in these slots, in order, to the
+    /// gradients of parameters.
+    ///
+    /// # Errors
+    /// If memory cannot be allocated.
+    fn add_sums(&mut self, parts: &[(usize, &TrainingPlan)]) -> Result<(), BackendError>;
+
+    /// Returns the gradients of the given values of a part that ran back last in this slot, without
+    /// the network's initial values. A value that the loss does not depend on has zeros.
+    fn given_gradients(&self, slot: usize, plan: &TrainingPlan) -> Rows;
+
+    /// Completes the gradients, and returns them.
+    ///
+    /// # Errors
+    /// If memory cannot be allocated.
+    fn finish(&mut self) -> Result<Gradients, BackendError>;
+
+    /// Sets all sums to zero, for the next mini-batch.
+    fn forget(&mut self);
+}
+
+/// A part of a mini-batch on its way back.
+#[derive(Clone, Copy, Debug)]
+pub struct BackPart<'a> {
+    /// The slot in which it ran forward.
+    pub slot: usize,
+    /// Its plan.
+    pub plan: &'a TrainingPlan,
+    /// The gradients of its outputs.
+    pub outputs: OutputGradients<'a>,
+}
+
+/// The gradients of the wanted values that the loss depends on.
+#[derive(Clone, Copy, Debug)]
+pub enum OutputGradients<'a> {
+    /// The elements of the gradients, one value after another.
+    Rows(&'a [f32]),
+    /// The loss is `weight` times the sum of the cross-entropies of the wanted values: each is a
+    /// vector of scores, with a class in `targets`.
+    CrossEntropy {
+        /// The class of each wanted value. Ignored for values without a gradient.
+        targets: &'a [u32],
+        /// The weight of each cross-entropy.
+        weight: f32,
+    },
+}
+
+/// The gradient of a parameter.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Gradient {
+    /// It is not trained.
+    None,
+    /// The gradients of all elements, row-major.
+    Whole(Vec<f32>),
+    /// The gradients of some rows of a table; the others are zero.
+    Rows {
+        /// The rows, in the order in which the mini-batch names them first.
+        rows: Vec<u32>,
+        /// The elements of these rows.
+        elements: Vec<f32>,
+    },
+}
+
+/// The gradients of all parameters of a network, by [`ParameterId`](edbatch_graph::ParameterId).
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Gradients {
+    /// One for each parameter.
+    pub parameters: Vec<Gradient>,
+}
+
+impl Gradients {
+    /// Returns the gradients of all elements of all parameters, row-major. Zeros where a parameter
+    /// is not trained or a row was not read.
+    #[must_use]
+    pub fn to_dense(&self, network: &Network) -> Vec<Vec<f32>> {
+        let dense = |(gradient, elements): (&Gradient, usize)| match gradient {
+            Gradient::None => vec![0.0; elements],
+            Gradient::Whole(values) => values.clone(),
+            Gradient::Rows { rows, elements: values } => {
+                let mut dense = vec![0.0; elements];
+                let width = values.len().checked_div(rows.len()).unwrap_or(0);
+                for (&row, values) in rows.iter().zip(values.chunks_exact(width.max(1))) {
+                    dense[row as usize * width..][..width].copy_from_slice(values);
+                }
+                dense
+            }
+        };
+        let elements = network.parameters().iter().map(|parameter| parameter.elements());
+        self.parameters.iter().zip(elements).map(dense).collect()
+    }
+
+    /// Returns the sum of the squares of all elements.
+    #[must_use]
+    pub fn squared_norm(&self) -> f64 {
+        let elements = self.parameters.iter().flat_map(|gradient| match gradient {
+            Gradient::None => &[][..],
+            Gradient::Whole(elements) | Gradient::Rows { elements, .. } => elements,
+        });
+        elements.map(|&element| f64::from(element) * f64::from(element)).sum()
+    }
+}

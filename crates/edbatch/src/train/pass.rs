@@ -1,0 +1,148 @@
+//! A part of a mini-batch on its way forward and back.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::time::Instant;
+
+use edbatch_graph::{Dag, Graph, Schedule, Value};
+use edbatch_layout::{MiniBatch, Planner, Program, TrainingPlan, Want};
+use edbatch_models::{Mailbox, Model, Targets};
+use edbatch_policy::{Scheduler, lower_bound};
+use edbatch_runtime::{Given, Rows, gathered_bytes};
+
+use super::targets::{NO_TARGET, check_targets};
+use super::wire::wire;
+use crate::statistics::Tally;
+use crate::{RunError, TrainError};
+
+/// The graph, the schedule and the plan of a part. The memory is kept for the next mini-batch.
+pub(super) struct Pass {
+    scheduler: Scheduler,
+    schedule: Schedule,
+    planner: Planner,
+    pub(super) plan: TrainingPlan,
+    graph: Option<Graph>,
+    wanted: Vec<(Value, Want)>,
+    /// For each wanted value: true if the loss depends on it.
+    has_gradient: Vec<bool>,
+    /// For each wanted value: its class, or [`NO_TARGET`].
+    pub(super) targets: Vec<u32>,
+    given: Vec<f32>,
+    /// For each input of the part: the end of its wanted values, and the end of its given values.
+    pub(super) ends: Vec<(usize, usize)>,
+    pub(super) tally: Tally,
+}
+
+impl Pass {
+    pub(super) fn new(scheduler: Scheduler, counts: bool) -> Self {
+        Self {
+            scheduler,
+            schedule: Schedule::default(),
+            planner: Planner::default(),
+            plan: TrainingPlan::default(),
+            graph: None,
+            wanted: Vec::new(),
+            has_gradient: Vec::new(),
+            targets: Vec::new(),
+            given: Vec::new(),
+            ends: Vec::new(),
+            tally: Tally::new(counts),
+        }
+    }
+
+    /// Wires, schedules and plans a part. With `targets`, the loss depends on the values that have
+    /// one; without, on all emitted values.
+    pub(super) fn decide<M: Model>(
+        &mut self,
+        program: &Program,
+        model: &M,
+        inputs: &[M::Input],
+        (part, targets): (Range<usize>, Option<&[Targets]>),
+    ) -> Result<(), TrainError> {
+        self.tally.clear();
+        let started = Instant::now();
+        self.wire(model, inputs, part, targets)?;
+        let statistics = &mut self.tally.statistics;
+        statistics.construct += started.elapsed();
+        let graph = self.graph.as_ref().expect("just wired");
+        let scheduling = Instant::now();
+        self.scheduler.schedule(graph, &mut self.schedule);
+        statistics.schedule += scheduling.elapsed();
+        let planning = Instant::now();
+        let mini_batch =
+            MiniBatch { program, graph, schedule: &self.schedule, wanted: &self.wanted };
+        let planned = self.planner.plan_training(&mini_batch, &self.has_gradient, &mut self.plan);
+        planned.map_err(RunError::from)?;
+        statistics.plan += planning.elapsed();
+        self.count(program);
+        Ok(())
+    }
+
+    fn wire<M: Model>(
+        &mut self,
+        model: &M,
+        inputs: &[M::Input],
+        part: Range<usize>,
+        targets: Option<&[Targets]>,
+    ) -> Result<(), TrainError> {
+        let Self { wanted, has_gradient, targets: classes, given, ends, .. } = self;
+        let mut graph = self.graph.take().unwrap_or_else(|| Graph::new(model.network().clone()));
+        graph.clear();
+        wanted.clear();
+        has_gradient.clear();
+        classes.clear();
+        given.clear();
+        ends.clear();
+        let graph = RefCell::new(graph);
+        let mut wired = Ok(());
+        for input in part {
+            let mailbox = RefCell::new(Mailbox::default());
+            wired = wire(model, &inputs[input], &graph, &mailbox, input);
+            if wired.is_err() {
+                break;
+            }
+            let mailbox = mailbox.into_inner();
+            let emitted = &mailbox.emitted;
+            match targets {
+                None => {
+                    has_gradient.extend(emitted.iter().map(|_| true));
+                    classes.extend(emitted.iter().map(|_| NO_TARGET));
+                }
+                Some(targets) => {
+                    wired = check_targets(&graph.borrow(), emitted, &targets[input], input);
+                    if wired.is_err() {
+                        break;
+                    }
+                    has_gradient.extend(targets[input].iter().map(Option::is_some));
+                    classes.extend(targets[input].iter().map(|class| class.unwrap_or(NO_TARGET)));
+                }
+            }
+            wanted.extend(emitted.iter().map(|&value| (value, Want::Elements)));
+            given.extend_from_slice(&mailbox.given);
+            ends.push((wanted.len(), given.len()));
+        }
+        self.tally.statistics.instances += ends.len() as u64;
+        self.graph = Some(graph.into_inner());
+        wired
+    }
+
+    fn count(&mut self, program: &Program) {
+        let graph = self.graph.as_ref().expect("it was wired");
+        let Tally { statistics, report } = &mut self.tally;
+        statistics.nodes += graph.nodes() as u64;
+        statistics.graphs += 1;
+        statistics.batches += self.schedule.len() as u64;
+        statistics.unseen += self.scheduler.unseen().unwrap_or(0) as u64;
+        if let (Some(counts), Some(report)) = (&mut statistics.counts, report) {
+            counts.bound += lower_bound(graph) as u64;
+            counts.gathered_bytes += gathered_bytes(program, &self.plan.forward);
+            counts.gathered_bytes += gathered_bytes(program, &self.plan.back);
+            report.add(graph, &self.schedule);
+        }
+    }
+
+    /// Returns the given values of the forward plan.
+    pub(super) fn given<'a>(&'a self, initial: &'a Rows) -> Given<'a> {
+        Given { initial, stayed: 0, host: &self.given }
+    }
+}
