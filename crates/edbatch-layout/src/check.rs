@@ -4,6 +4,7 @@
 //! It shares no code with the planner. It returns an error for any invalid plan, and never panics.
 
 mod arena;
+mod back;
 mod hoisted;
 mod operands;
 
@@ -15,6 +16,7 @@ use edbatch_graph::Batch;
 use crate::plan::{Action, Operand, Plan, Step};
 use crate::planner::MiniBatch;
 use arena::{Arena, Owner};
+pub use back::check_training;
 
 /// Proves that `plan` computes the graph of a mini-batch, batch by batch in the order of its
 /// schedule:
@@ -31,6 +33,11 @@ use arena::{Arena, Owner};
 /// # Errors
 /// The first violation.
 pub fn check(plan: &Plan, mini_batch: &MiniBatch<'_>) -> Result<(), PlanError> {
+    replay(plan, mini_batch).map(|_| ())
+}
+
+/// Replays a plan, as [`check`] does.
+fn replay<'a>(plan: &'a Plan, mini_batch: &'a MiniBatch<'a>) -> Result<Replay<'a>, PlanError> {
     let at = |step: usize| move |what: String| PlanError { step, what };
     let end = plan.steps.len();
     let batches = plan.steps.iter().filter(|step| step.is_batch()).count();
@@ -50,7 +57,8 @@ pub fn check(plan: &Plan, mini_batch: &MiniBatch<'_>) -> Result<(), PlanError> {
         };
         done.map_err(at(index))?;
     }
-    replay.wanted().map_err(at(end))
+    replay.wanted().map_err(at(end))?;
+    Ok(replay)
 }
 
 /// The error for a prologue whose argument is neither a table row nor a value.

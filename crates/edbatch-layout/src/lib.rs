@@ -46,7 +46,7 @@ mod record_layout;
 mod training_plan;
 
 pub use cell_plan::{Base, CellPlan, CellStep, Hoisted, Mode, Moved, Place, Weight};
-pub use check::{PlanError, check};
+pub use check::{PlanError, check, check_training};
 pub use check_cell::check_cell;
 pub use check_folding::check_folding;
 pub use compile::CellStyle;

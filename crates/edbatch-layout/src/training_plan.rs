@@ -52,8 +52,11 @@ pub struct GivenSum {
     pub given: u32,
     /// The field of its record.
     pub field: u16,
-    /// The range of [`TrainingPlan::lists`] with the offsets of the contributions.
+    /// The range of [`TrainingPlan::lists`] with the offsets of output gradients, then of the
+    /// contributions of calls, in the order of the calls.
     pub rows: Range<u32>,
+    /// The number of output gradients. They are summed apart.
+    pub outputs: u32,
 }
 
 impl TrainingPlan {
@@ -82,7 +85,7 @@ impl fmt::Display for TrainingPlan {
         for CallSums { cell, rows, .. } in &self.calls {
             writeln!(f, "sum {cell}: {:?}", self.list(rows))?;
         }
-        for GivenSum { given, field, rows } in &self.given {
+        for GivenSum { given, field, rows, .. } in &self.given {
             writeln!(f, "sum given value {given}, field {field}: {:?}", self.list(rows))?;
         }
         Ok(())

@@ -19,6 +19,10 @@ pub(super) enum Owner {
     Node(NodeId),
     /// A line of the results of a cell's prologue for this argument.
     Hoisted(Kind, Argument),
+    /// A line of the output gradient with this number.
+    Output(usize),
+    /// A line of the row of a node's adjoint call.
+    Adjoint(NodeId),
 }
 
 /// The argument of a prologue.
@@ -56,6 +60,8 @@ impl fmt::Display for Owner {
             Self::Free => f.write_str("nothing"),
             Self::Given(index) => write!(f, "given value {index}"),
             Self::Node(node) => write!(f, "node {node}"),
+            Self::Output(number) => write!(f, "output gradient {number}"),
+            Self::Adjoint(node) => write!(f, "the adjoint of node {node}"),
             Self::Hoisted(cell, Argument::Row(row)) => {
                 write!(f, "the hoisted row of {cell} for table row {row}")
             }

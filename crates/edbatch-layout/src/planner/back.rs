@@ -311,12 +311,16 @@ impl Back {
         }
         for (index, &record) in graph.given().iter().enumerate() {
             for (field, &within) in program.record(record).offsets.iter().enumerate() {
-                let start = lists.len() as u32;
+                let start = lists.len();
                 let terms = self.terms(program, graph, graph.nodes() + index, field as u16, within);
                 lists.extend(terms);
-                let rows = start..lists.len() as u32;
-                if !rows.is_empty() {
-                    given.push(GivenSum { given: index as u32, field: field as u16, rows });
+                let outputs = before(&self.output_ends, graph.nodes() + index).len();
+                // First calls first, so that the sums of successive parts are one chain.
+                lists[start + outputs..].reverse();
+                if lists.len() > start {
+                    let rows = start as u32..lists.len() as u32;
+                    let (index, field, outputs) = (index as u32, field as u16, outputs as u32);
+                    given.push(GivenSum { given: index, field, rows, outputs });
                 }
             }
         }

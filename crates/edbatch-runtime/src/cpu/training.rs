@@ -17,9 +17,9 @@ use crate::{BackendError, Rows};
 pub(super) struct Sums {
     /// For each cell with an adjoint: what its calls contribute.
     cells: Vec<Option<CellSums>>,
-    /// For each initial value of the network and each of its fields: the sum of contributions, if
-    /// there were any.
-    initial: Vec<Vec<Vec<f32>>>,
+    /// For each initial value of the network and each of its fields: the sums of output gradients
+    /// and of contributions, if there were any.
+    initial: Vec<Vec<[Vec<f32>; 2]>>,
     /// The memory in which row adjoints run.
     slot: Slot,
 }
@@ -80,7 +80,8 @@ impl Sums {
             Some(CellSums { parameters, tables: tables.collect() })
         });
         let initial = network.initial_values().iter();
-        let initial = initial.map(|value| vec![Vec::new(); value.parameters.len()]).collect();
+        let initial =
+            initial.map(|value| vec![[const { Vec::new() }; 2]; value.parameters.len()]).collect();
         Some(Self { cells: cells.collect(), initial, slot: Slot::default() })
     }
 
@@ -93,7 +94,7 @@ impl Sums {
                 table.sums.clear();
             }
         }
-        self.initial.iter_mut().flatten().for_each(Vec::clear);
+        self.initial.iter_mut().flatten().flatten().for_each(Vec::clear);
     }
 
     /// Adds the contributions of a part.
@@ -124,9 +125,11 @@ impl Sums {
             let Some(initial) = self.initial.get_mut(sum.given as usize) else { continue };
             let record = program.record(plan.forward.given[sum.given as usize].record);
             let field = usize::from(sum.field);
-            initial[field].resize(record.widths[field] as usize, 0.0);
-            let rows = RowsRef::List { data: arena, offsets: plan.list(&sum.rows) };
-            accumulate(level, &rows, &mut initial[field]);
+            let (outputs, calls) = plan.list(&sum.rows).split_at(sum.outputs as usize);
+            for (to, offsets) in initial[field].iter_mut().zip([outputs, calls]) {
+                to.resize(record.widths[field] as usize, 0.0);
+                accumulate(level, &RowsRef::List { data: arena, offsets }, to);
+            }
         }
     }
 }
@@ -480,7 +483,7 @@ impl Training for Cpu {
         }
         for (declared, fields) in program.network().initial_values().iter().zip(initial) {
             for (parameter, field) in declared.parameters.iter().zip(fields) {
-                add(&mut gradients[parameter.0 as usize], field);
+                field.iter().for_each(|sum| add(&mut gradients[parameter.0 as usize], sum));
             }
         }
         Ok(Gradients { parameters: gradients })

@@ -11,8 +11,8 @@ use edbatch_models::{Model, Targets};
 use edbatch_policy::Scheduler;
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{
-    BackPart, Backend, Cpu, Gradient, Gradients, OutputGradients, Outputs, Parameters, Part, Rows,
-    ThreadPool, Training, initial_rows,
+    BackPart, Backend, Bytes, Cpu, Gradient, Gradients, OutputGradients, Outputs, Parameters, Part,
+    Rows, ThreadPool, Training, initial_rows,
 };
 
 use super::TrainerOptions;
@@ -215,6 +215,12 @@ impl<M: Model> Trainer<M> {
     #[must_use]
     pub fn report(&self) -> Option<&Report> {
         self.tally.report.as_ref()
+    }
+
+    /// Returns the memory that the backend holds.
+    #[must_use]
+    pub fn bytes(&self) -> Bytes {
+        self.backend.bytes()
     }
 
     /// Returns the time of all work so far.

@@ -20,7 +20,7 @@ pub(crate) struct Subject {
     pub(crate) program: Arc<Program>,
     pub(crate) graph: Graph,
     pub(crate) schedule: Schedule,
-    parameters: Parameters,
+    pub(crate) parameters: Parameters,
 }
 
 impl Subject {

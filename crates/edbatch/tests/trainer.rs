@@ -1,0 +1,382 @@
+//! The trainer: bits of gradients, own losses, gradients of given rows, and errors.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+use std::sync::Arc;
+
+use edbatch::{Engine, Loaded, Loss, TrainError, Trainer, TrainerOptions, load};
+use edbatch_graph::{Kind, Network, ParameterId, Shape, Value};
+use edbatch_layout::{CellStyle, Program};
+use edbatch_models::{
+    BiLstmTagger, Build, BuildError, LstmNmt, Model, NmtSizes, SourceSentence, Stop, TaggerSizes,
+    Targets, TreeLstm, TreeSizes, ZooInput,
+};
+use edbatch_policy::{Agenda, AnyPolicy, ByDepth, Critical, Depth, Frontier, Policy, Sufficient};
+use edbatch_runtime::kernels::Level;
+use edbatch_runtime::{Cpu, Gradient, Gradients, Parameters, Rows};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+
+fn hash(gradients: &Gradients, network: &Network) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for elements in gradients.to_dense(network) {
+        elements.iter().for_each(|element| element.to_bits().hash(&mut hasher));
+    }
+    hasher.finish()
+}
+
+/// Runs some of the ready nodes of any kind.
+struct AtRandom(Xoshiro256PlusPlus);
+
+impl Policy for AtRandom {
+    fn start(&mut self, _: &Frontier) {}
+
+    fn next(&mut self, frontier: &Frontier) -> Kind {
+        let kinds = (0..frontier.kinds()).map(Kind::new);
+        let ready: Vec<Kind> = kinds.filter(|&kind| !frontier.ready(kind).is_empty()).collect();
+        *ready.choose(&mut self.0).expect("a kind is ready")
+    }
+
+    fn count(&self, frontier: &Frontier, kind: Kind) -> usize {
+        self.0.clone().random_range(1..=frontier.ready(kind).len())
+    }
+
+    fn fork(&self) -> AnyPolicy {
+        Box::new(Self(self.0.clone()))
+    }
+}
+
+/// Returns the gradients of all examples, `batch` at a time.
+fn gradients(
+    loaded: &Loaded,
+    options: TrainerOptions,
+    (inputs, targets): (&[ZooInput], &[Targets]),
+    batch: usize,
+) -> (u64, f64) {
+    let (model, parameters) = (loaded.model.clone(), loaded.parameters.clone());
+    let mut trainer = Trainer::with_options(model, parameters, options).unwrap();
+    let weight = 1.0 / inputs.len() as f32;
+    // Old gradients are forgotten.
+    trainer.accumulate(&inputs[..1], &targets[..1], weight).unwrap();
+    trainer.clear_gradients();
+    let losses = inputs
+        .chunks(batch)
+        .zip(targets.chunks(batch))
+        .map(|(inputs, targets)| trainer.accumulate(inputs, targets, weight).unwrap().loss);
+    let loss = losses.sum();
+    (hash(&trainer.gradients().unwrap(), loaded.model.network()), loss)
+}
+
+/// The gradients of nine models have the same bits under all policies and schedules, numbers of
+/// threads, parts and memory limits.
+#[test]
+fn bits_of_gradients_depend_on_the_examples_alone() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gradients");
+    for name in edbatch_models::ModelName::ALL {
+        let loaded = load(&dir.join(name.name())).unwrap();
+        let examples = loaded.folder.examples(&loaded.folder.input(), None).unwrap();
+        let (mut inputs, mut targets): (Vec<_>, Vec<_>) = examples.map(Result::unwrap).unzip();
+        while inputs.len() < 70 {
+            inputs.extend_from_within(..);
+            targets.extend_from_within(..);
+        }
+        let examples = (&inputs[..], &targets[..]);
+        let (expected, loss) = gradients(&loaded, TrainerOptions::new(), examples, inputs.len());
+        let check = |what: &str, options: TrainerOptions, batch: usize| {
+            let (got, sum) = gradients(&loaded, options, examples, batch);
+            assert_eq!(got, expected, "{name:?}: {what}, parts of {batch}");
+            assert!((sum - loss).abs() <= 1e-12 * loss, "{name:?}: {what}: {sum}, not {loss}");
+        };
+        let at_random = |seed| AtRandom(Xoshiro256PlusPlus::seed_from_u64(seed));
+        let policies: [(&str, AnyPolicy); 7] = [
+            ("depth", Box::new(Depth::new())),
+            ("agenda", Box::new(Agenda::new())),
+            ("sufficient", Box::new(Sufficient::new())),
+            ("critical", Box::new(Critical::new())),
+            ("by depth", Box::new(ByDepth::default())),
+            ("a random schedule", Box::new(at_random(1))),
+            ("another random schedule", Box::new(at_random(2))),
+        ];
+        for (what, policy) in policies {
+            check(what, TrainerOptions::new().policy(policy), 64);
+        }
+        for threads in [1, 2, 3] {
+            for batch in [1, 3, 64, inputs.len()] {
+                check(&format!("{threads} threads"), TrainerOptions::new().threads(threads), batch);
+            }
+        }
+        let weights = {
+            let (model, parameters) = (loaded.model.clone(), loaded.parameters.clone());
+            let mut trainer = Trainer::new(model, parameters).unwrap();
+            trainer.accumulate(&inputs, &targets, 1.0).unwrap();
+            trainer.bytes()
+        };
+        // Limits that cut the mini-batch into parts.
+        for share in [2, 5] {
+            let limit = (weights.weights + weights.arena / share) as u64;
+            check("a memory limit", TrainerOptions::new().memory_limit(limit), inputs.len());
+        }
+    }
+}
+
+/// Trees whose leaves are given rows.
+#[derive(Clone)]
+struct Given {
+    network: Arc<Network>,
+    leaf: edbatch_graph::RecordId,
+    node: Kind,
+    start: Value,
+}
+
+impl Given {
+    fn new() -> Self {
+        let mut network = Network::new();
+        let leaf =
+            network.record("leaf", [("x", Shape::Vector(3)), ("y", Shape::Vector(2))]).unwrap();
+        let state = network.record("state", [("h", Shape::Vector(4))]).unwrap();
+        let start = network.initial(state, &["start"]).unwrap();
+        let node = network.cell("node", state, |cell| {
+            let [x, y] = cell.one("leaf", leaf);
+            let [h] = cell.many("below", state).mean();
+            let [w, v, u] = [("w", 3), ("v", 2), ("u", 4)].map(|(n, k)| cell.parameter(n, &[4, k]));
+            vec![(w.matmul(x) + v.matmul(y) + u.transpose().matmul(h)).tanh()]
+        });
+        Self { network: Arc::new(network.clone()), leaf, node: node.unwrap(), start }
+    }
+}
+
+impl Model for Given {
+    /// The rows of a chain of nodes; each node reads all earlier ones.
+    type Input = Vec<[f32; 5]>;
+
+    fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    async fn build(&self, build: &Build<'_>, rows: &Self::Input) -> Result<(), BuildError> {
+        let mut below = vec![self.start];
+        for row in rows {
+            let leaf = build.give(self.leaf, row)?;
+            below.push(build.call(self.node, &[], &[&[leaf], &below[..]].concat())?);
+        }
+        below[1..].iter().for_each(|&value| build.emit(value));
+        Ok(())
+    }
+}
+
+/// `forward` returns the rows of an engine; `backward` returns the gradients of given rows.
+#[test]
+fn own_losses_have_gradients_of_parameters_and_of_given_rows() {
+    let model = Given::new();
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(4);
+    let parameters = Parameters::random(model.network(), &mut rng);
+    let mut number = || rng.random_range(-1.0..1.0f32);
+    let inputs: Vec<Vec<[f32; 5]>> =
+        (1..=9).map(|n| (0..n).map(|_| std::array::from_fn(|_| number())).collect()).collect();
+    let mut engine = Engine::new(model.clone(), parameters.clone()).unwrap();
+    let expected = engine.run(&inputs).unwrap();
+    // The loss is the sum of all elements, each times a factor.
+    let factors: Vec<Rows> = expected
+        .iter()
+        .map(|rows| {
+            let mut factors = Rows::new();
+            rows.iter()
+                .for_each(|row| factors.push(&row.iter().map(|_| number()).collect::<Vec<_>>()));
+            factors
+        })
+        .collect();
+    let loss = |parameters: &Parameters, inputs: &[Vec<[f32; 5]>]| -> f64 {
+        let mut engine = Engine::new(model.clone(), parameters.clone()).unwrap();
+        let rows = engine.run(inputs).unwrap();
+        let products = rows.iter().zip(&factors).flat_map(|(rows, factors)| {
+            let pairs = rows.iter().flatten().zip(factors.iter().flatten());
+            pairs.map(|(&row, &factor)| f64::from(row) * f64::from(factor)).collect::<Vec<_>>()
+        });
+        products.sum()
+    };
+    for threads in [1, 2] {
+        let options = TrainerOptions::new().threads(threads).given_gradients();
+        let mut trainer =
+            Trainer::with_options(model.clone(), parameters.clone(), options).unwrap();
+        assert_eq!(trainer.forward(&inputs).unwrap(), expected);
+        let of_given = trainer.backward(&factors).unwrap();
+        let gradients = trainer.gradients().unwrap().to_dense(model.network());
+        let near = |derivative: f64, gradient: f32, what: &str| {
+            assert!(
+                (derivative - f64::from(gradient)).abs() < 3e-3,
+                "{what}: {derivative}, {gradient}"
+            );
+        };
+        const STEP: f32 = 1e-2;
+        for (index, parameter) in model.network().parameters().iter().enumerate() {
+            let id = ParameterId(index as u32);
+            for element in 0..parameter.elements() {
+                let moved = |by: f32| {
+                    let mut all: Vec<Vec<f32>> =
+                        parameters.slices().iter().map(|v| v.to_vec()).collect();
+                    all[index][element] += by;
+                    loss(&Parameters::from_values(model.network(), all).unwrap(), &inputs)
+                };
+                let derivative = (moved(STEP) - moved(-STEP)) / f64::from(2.0 * STEP);
+                near(
+                    derivative,
+                    gradients[index][element],
+                    &format!("{}[{element}]", parameter.name),
+                );
+                assert!(!parameters.get(id).is_empty());
+            }
+        }
+        for (input, rows) in inputs.iter().enumerate() {
+            assert_eq!(of_given[input].len(), rows.len());
+            for row in 0..rows.len() {
+                for element in 0..5 {
+                    let moved = |by: f32| {
+                        let mut inputs = inputs.clone();
+                        inputs[input][row][element] += by;
+                        loss(&parameters, &inputs)
+                    };
+                    let derivative = (moved(STEP) - moved(-STEP)) / f64::from(2.0 * STEP);
+                    let gradient = of_given[input].row(row)[element];
+                    near(derivative, gradient, &format!("input {input}, row {row}, {element}"));
+                }
+            }
+        }
+    }
+}
+
+fn translator() -> (LstmNmt, Parameters) {
+    let sizes = NmtSizes { source: 9, target: 9, embed: 3, hidden: 3 };
+    let model = LstmNmt::new(sizes).unwrap();
+    let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(1));
+    (model, parameters)
+}
+
+/// After each error, the trainer computes the same gradients as before.
+#[test]
+fn errors_name_the_input_and_leave_the_trainer_usable() {
+    let (model, parameters) = translator();
+    let forced =
+        |words: &[u32]| SourceSentence { words: vec![4], stop: Stop::Forced(words.into()) };
+    let good = (vec![forced(&[5, 6]); 9], vec![vec![Some(5), None, Some(2)]; 9]);
+    for threads in [1, 2] {
+        let options = TrainerOptions::new().threads(threads);
+        let mut trainer =
+            Trainer::with_options(model.clone(), parameters.clone(), options).unwrap();
+        trainer.accumulate(&good.0, &good.1, 0.5).unwrap();
+        let expected = trainer.gradients().unwrap();
+        let mut check = |input: SourceSentence, targets: Targets, text: &str| {
+            let (mut inputs, mut all) = good.clone();
+            inputs.push(input);
+            all.push(targets);
+            let error = trainer.accumulate(&inputs, &all, 0.5).unwrap_err().to_string();
+            assert_eq!(error, text);
+            // The error has cleared the gradients.
+            trainer.accumulate(&good.0, &good.1, 0.5).unwrap();
+            assert!(trainer.gradients().unwrap() == expected, "after: {text}");
+        };
+        check(
+            forced(&[5]),
+            vec![Some(5)],
+            "input 9: expected a target or none for each of 2 emitted rows, got 1",
+        );
+        check(
+            forced(&[5]),
+            vec![Some(5), Some(9)],
+            "input 9, row 1: expected a target below 9, got 9",
+        );
+        check(
+            SourceSentence { words: vec![4], stop: Stop::AtEnd },
+            vec![],
+            "input 9 awaits a computed value, which has no gradient: train translators with \
+             Stop::Forced",
+        );
+        let error = trainer.accumulate(&good.0, &good.1[1..], 1.0).unwrap_err();
+        assert_eq!(error.to_string(), "expected targets for each of 9 inputs, got 8 lists");
+        let nothing = trainer.backward(&[Rows::new()]).unwrap_err().to_string();
+        assert_eq!(nothing, "no values are kept: call `forward` before each `backward`");
+        trainer.forward(&good.0).unwrap();
+        let wrong = trainer.backward(&[Rows::new()]).unwrap_err();
+        assert!(matches!(wrong, TrainError::GradientsOfInputs), "{wrong}");
+        let wrong = trainer.set_gradients(Gradients { parameters: vec![Gradient::None] });
+        assert!(matches!(wrong.unwrap_err(), TrainError::GradientsOfParameters));
+    }
+}
+
+#[test]
+fn weights_that_are_not_finite_are_an_error() {
+    let (model, parameters) = translator();
+    let mut values: Vec<Vec<f32>> = parameters.slices().iter().map(|v| v.to_vec()).collect();
+    values[0].fill(f32::NAN);
+    let parameters = Parameters::from_values(model.network(), values).unwrap();
+    let mut trainer = Trainer::new(model, parameters).unwrap();
+    let source =
+        |words: &[u32]| SourceSentence { words: vec![4], stop: Stop::Forced(words.into()) };
+    let error = trainer.accumulate(&[source(&[5])], &[vec![Some(5), None]], 1.0).unwrap_err();
+    assert!(matches!(error, TrainError::NotFiniteLoss { input: 0 }), "{error}");
+}
+
+#[test]
+fn an_input_that_exceeds_the_memory_limit_is_an_error() {
+    let (model, parameters) = translator();
+    let options = TrainerOptions::new().memory_limit(30_000);
+    let mut trainer = Trainer::with_options(model, parameters, options).unwrap();
+    let source = SourceSentence { words: vec![4], stop: Stop::Forced(vec![5; 500].into()) };
+    let targets = vec![None; 501];
+    let error = trainer.accumulate(&[source], &[targets], 1.0).unwrap_err().to_string();
+    assert!(error.contains("bytes for its values"), "{error}");
+}
+
+#[test]
+fn other_backends_and_programs_are_refused() {
+    let sizes = TreeSizes { vocabulary: 9, embed: 5, hidden: 4, classes: 3 };
+    let model = TreeLstm::new(sizes).unwrap();
+    let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(1));
+    let refused = |program: Arc<Program>, backend| {
+        let options = TrainerOptions::new();
+        let trainer =
+            Trainer::with_backend(model.clone(), parameters.clone(), program, backend, options);
+        trainer.err().expect("refused").to_string()
+    };
+    let program = Arc::new(Program::new(model.network().clone(), CellStyle::default()).unwrap());
+    let cpu = Box::new(Cpu::new(program.clone(), &parameters, Level::detect()).unwrap());
+    assert!(refused(program, cpu).starts_with("the backend computes no gradients"));
+    let options = TrainerOptions::new();
+    let program = Trainer::<TreeLstm>::program(model.network(), &options).unwrap();
+    let count = Box::new(edbatch_runtime::Count::new(program.clone()));
+    assert!(refused(program.clone(), count).starts_with("the backend computes no gradients"));
+    let of_another = Trainer::<TreeLstm>::program(translator().0.network(), &options).unwrap();
+    let cpu = Box::new(Cpu::new(program, &parameters, Level::detect()).unwrap());
+    assert!(refused(of_another, cpu).contains("network"));
+}
+
+/// What the caller sets is what the trainer returns, until the next mini-batch.
+#[test]
+fn gradients_may_be_set_and_frozen_parameters_have_none() {
+    let sizes = TaggerSizes { vocabulary: 9, embed: 4, hidden: 4, layers: 1, mlp: 4, tags: 3 };
+    let model = BiLstmTagger::new(sizes).unwrap();
+    let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(3));
+    let options = TrainerOptions::new().frozen("embed").counts();
+    let mut trainer = Trainer::with_options(model.clone(), parameters, options).unwrap();
+    let sentence = edbatch_datasets::Sentence { words: vec![1, 2, 1], tags: vec![None; 3] };
+    let Loss { loss, terms } =
+        trainer.accumulate(&[sentence], &[vec![Some(1), None, Some(0)]], 1.0).unwrap();
+    assert!(loss > 0.0 && terms == 2);
+    let gradients = trainer.gradients().unwrap();
+    for (parameter, gradient) in model.network().parameters().iter().zip(&gradients.parameters) {
+        let is_frozen = parameter.name.starts_with("embed");
+        assert_eq!(*gradient == Gradient::None, is_frozen, "{}", parameter.name);
+    }
+    let statistics = trainer.statistics();
+    assert!(statistics.counts.is_some() && trainer.report().is_some() && statistics.nodes > 0);
+    let mut halved = gradients.clone();
+    for gradient in &mut halved.parameters {
+        if let Gradient::Whole(elements) | Gradient::Rows { elements, .. } = gradient {
+            elements.iter_mut().for_each(|element| *element *= 0.5);
+        }
+    }
+    trainer.set_gradients(halved.clone()).unwrap();
+    assert!(trainer.gradients().unwrap() == halved && halved != gradients);
+    trainer.clear_gradients();
+    assert!(trainer.gradients().unwrap().squared_norm() == 0.0);
+}
