@@ -282,6 +282,9 @@ impl Cpu {
         table: &Table,
         gradients: &mut [Gradient],
     ) -> Result<(), BackendError> {
+        if sums.rows.is_empty() {
+            return Ok(());
+        }
         let program = self.loaded.program.clone();
         let gradient = &mut gradients[table.parameter.0 as usize];
         let Some(kind) = adjoint.cell else {
@@ -316,9 +319,7 @@ impl Cpu {
         slot.arena[..sums.sums.len()].copy_from_slice(&sums.sums);
         let pool = self.pool.clone();
         let mut workers = pool.as_ref().and_then(ThreadPool::claim);
-        if calls > 0 {
-            slot.execute(self.split().1, &plan, 0, 0, workers.as_mut());
-        }
+        slot.execute(self.split().1, &plan, 0, 0, workers.as_mut());
         let first = sums.sums.len() as u32;
         let rows: Vec<u32> = (first..).step_by(stride).take(calls).collect();
         let (level, arena) = (self.loaded.level, &*slot.arena);
