@@ -36,11 +36,15 @@ pub trait Training {
     /// the network's initial values. A value that the loss does not depend on has zeros.
     fn given_gradients(&self, slot: usize, plan: &TrainingPlan) -> Rows;
 
-    /// Completes the gradients, and returns them.
+    /// Completes the gradients of all parts added so far. Returns the sum of the squares of all
+    /// elements.
     ///
     /// # Errors
     /// If memory cannot be allocated.
-    fn finish(&mut self) -> Result<Gradients, BackendError>;
+    fn finish(&mut self) -> Result<f64, BackendError>;
+
+    /// Returns a copy of the gradients that [`finish`](Self::finish) completed last.
+    fn gradients(&self) -> Gradients;
 
     /// Sets all sums to zero, for the next mini-batch.
     fn forget(&mut self);
@@ -119,10 +123,29 @@ impl Gradients {
     /// Returns the sum of the squares of all elements.
     #[must_use]
     pub fn squared_norm(&self) -> f64 {
-        let elements = self.parameters.iter().flat_map(|gradient| match gradient {
-            Gradient::None => &[][..],
-            Gradient::Whole(elements) | Gradient::Rows { elements, .. } => elements,
-        });
-        elements.map(|&element| f64::from(element) * f64::from(element)).sum()
+        /// Independent sums, so that the compiler uses vectors.
+        const SUMS: usize = 16;
+        let square = |element: f32| f64::from(element) * f64::from(element);
+        let of_gradient = |gradient: &Gradient| {
+            let chunks = gradient.elements().chunks_exact(SUMS);
+            let rest: f64 = chunks.remainder().iter().copied().map(square).sum();
+            let mut sums = [0.0; SUMS];
+            for chunk in chunks {
+                sums.iter_mut().zip(chunk).for_each(|(sum, &element)| *sum += square(element));
+            }
+            rest + sums.iter().sum::<f64>()
+        };
+        self.parameters.iter().map(of_gradient).sum()
+    }
+}
+
+impl Gradient {
+    /// Returns all elements that are stored.
+    #[must_use]
+    pub fn elements(&self) -> &[f32] {
+        match self {
+            Self::None => &[],
+            Self::Whole(elements) | Self::Rows { elements, .. } => elements,
+        }
     }
 }

@@ -20,6 +20,8 @@ pub(super) struct Sums {
     /// For each initial value of the network and each of its fields: the sums of output gradients
     /// and of contributions, if there were any.
     initial: Vec<Vec<[Vec<f32>; 2]>>,
+    /// The gradients that were completed last.
+    total: Gradients,
     /// The memory in which row adjoints run.
     slot: Slot,
 }
@@ -82,7 +84,8 @@ impl Sums {
         let initial = network.initial_values().iter();
         let initial =
             initial.map(|value| vec![[const { Vec::new() }; 2]; value.parameters.len()]).collect();
-        Some(Self { cells: cells.collect(), initial, slot: Slot::default() })
+        let total = Gradients { parameters: empty_gradients(training) };
+        Some(Self { cells: cells.collect(), initial, total, slot: Slot::default() })
     }
 
     fn forget(&mut self) {
@@ -360,15 +363,33 @@ fn empty_gradients(training: &TrainingNetwork) -> Vec<Gradient> {
     let gradient = |(index, &is_trained): (usize, &bool)| match (is_trained, is_table[index]) {
         (false, _) => Gradient::None,
         (_, true) if !is_whole[index] => Gradient::Rows { rows: vec![], elements: vec![] },
-        _ => Gradient::Whole(vec![0.0; network.parameters()[index].elements()]),
+        _ => Gradient::Whole(vec![]),
     };
     training.trained.iter().enumerate().map(gradient).collect()
 }
 
-/// Adds to the gradients of all elements of a trained parameter.
+/// Removes the elements of a gradient, and keeps the memory.
+fn clear(gradient: &mut Gradient) {
+    match gradient {
+        Gradient::None => {}
+        Gradient::Whole(elements) => elements.clear(),
+        Gradient::Rows { rows, elements } => {
+            rows.clear();
+            elements.clear();
+        }
+    }
+}
+
+/// Adds to the gradients of all elements of a trained parameter. Without elements, they are zero.
 fn add(gradient: &mut Gradient, from: &[f32]) {
-    if let Gradient::Whole(to) = gradient {
-        to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+    match gradient {
+        Gradient::Whole(to) if to.is_empty() => to.extend_from_slice(from),
+        Gradient::Whole(to) => {
+            // Rows of a table may have been added before.
+            to.resize(to.len().max(from.len()), 0.0);
+            to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+        }
+        _ => {}
     }
 }
 
@@ -378,7 +399,9 @@ fn add_rows<'a>(gradient: &mut Gradient, rows: &[u32], from: impl Iterator<Item 
     match gradient {
         Gradient::None => {}
         Gradient::Whole(to) => rows.iter().zip(from).for_each(|(&row, from)| {
-            add(&mut to[row as usize * from.len()..][..from.len()], from);
+            let start = row as usize * from.len();
+            to.resize(to.len().max(start + from.len()), 0.0);
+            add(&mut to[start..start + from.len()], from);
         }),
         Gradient::Rows { rows: known, elements } => {
             let mut index: HashMap<u32, usize> = known.iter().copied().zip(0..).collect();
@@ -462,32 +485,43 @@ impl Training for Cpu {
         rows
     }
 
-    fn finish(&mut self) -> Result<Gradients, BackendError> {
+    fn finish(&mut self) -> Result<f64, BackendError> {
         let sums = self.sums.clone().expect(FOR_TRAINING);
         let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
+        let Sums { cells, initial, total, slot } = &mut *sums;
+        total.parameters.iter_mut().for_each(clear);
         let program = self.loaded.program.clone();
-        let training = program.training().expect(FOR_TRAINING);
-        let mut gradients = empty_gradients(training);
-        let Sums { cells, initial, slot } = &mut *sums;
         for (kind, of_cell) in cells.iter().enumerate() {
             let Some(of_cell) = of_cell else { continue };
             let adjoint = program.adjoint(Kind::new(kind)).expect("it has sums");
             for (sum, from) in adjoint.sums.iter().zip(&of_cell.parameters) {
-                add(&mut gradients[sum.parameter().0 as usize], from);
+                add(&mut total.parameters[sum.parameter().0 as usize], from);
             }
             let declared = program.network().cells()[kind].tables();
             let tables = of_cell.tables.iter().zip(&adjoint.tables).zip(declared);
             for ((of_table, adjoint), declared) in tables {
                 let (Some(of_table), Some(adjoint)) = (of_table, adjoint) else { continue };
-                self.finish_table(slot, of_table, adjoint, declared, &mut gradients)?;
+                self.finish_table(slot, of_table, adjoint, declared, &mut total.parameters)?;
             }
         }
         for (declared, fields) in program.network().initial_values().iter().zip(initial) {
             for (parameter, field) in declared.parameters.iter().zip(fields) {
-                field.iter().for_each(|sum| add(&mut gradients[parameter.0 as usize], sum));
+                let gradient = &mut total.parameters[parameter.0 as usize];
+                field.iter().for_each(|sum| add(gradient, sum));
             }
         }
-        Ok(Gradients { parameters: gradients })
+        for (gradient, parameter) in total.parameters.iter_mut().zip(program.network().parameters())
+        {
+            if let Gradient::Whole(elements) = gradient {
+                elements.resize(parameter.elements(), 0.0);
+            }
+        }
+        Ok(total.squared_norm())
+    }
+
+    fn gradients(&self) -> Gradients {
+        let sums = self.sums.as_ref().expect(FOR_TRAINING);
+        sums.lock().unwrap_or_else(PoisonError::into_inner).total.clone()
     }
 
     fn forget(&mut self) {

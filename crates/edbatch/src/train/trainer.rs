@@ -399,26 +399,32 @@ impl<M: Model> Trainer<M> {
     /// # Errors
     /// If a gradient is not finite, or memory cannot be allocated.
     pub fn gradients(&mut self) -> Result<Gradients, TrainError> {
+        self.squared_norm()?;
         let gradients = match &self.set {
             Some(set) => set.clone(),
-            None => {
-                let summing = Instant::now();
-                let finished = training(&mut *self.backend).finish().map_err(RunError::from)?;
-                self.times.sums += summing.elapsed();
-                finished
-            }
+            None => training(&mut *self.backend).gradients(),
         };
         let parameters = self.model.network().parameters().iter();
         for (parameter, gradient) in parameters.zip(&gradients.parameters) {
-            let elements = match gradient {
-                Gradient::None => &[][..],
-                Gradient::Whole(elements) | Gradient::Rows { elements, .. } => elements,
-            };
-            if !elements.iter().all(|element| element.is_finite()) {
+            if !gradient.elements().iter().all(|element| element.is_finite()) {
                 return Err(TrainError::NotFiniteGradient { parameter: parameter.name.clone() });
             }
         }
         Ok(gradients)
+    }
+
+    /// Returns the sum of the squares of all [gradients](Self::gradients), without copying them.
+    ///
+    /// # Errors
+    /// If memory cannot be allocated.
+    pub fn squared_norm(&mut self) -> Result<f64, TrainError> {
+        if let Some(set) = &self.set {
+            return Ok(set.squared_norm());
+        }
+        let summing = Instant::now();
+        let norm = training(&mut *self.backend).finish().map_err(RunError::from)?;
+        self.times.sums += summing.elapsed();
+        Ok(norm)
     }
 
     /// Replaces the gradients of parameters, for example by their sums over several processes.

@@ -73,7 +73,8 @@ impl<'a> Step<'a> {
         training.run_back(&[part], &mut Vec::new()).unwrap();
         training.add_sums(&[(0, plan)]).unwrap();
         let given = training.given_gradients(0, plan);
-        let parameters = training.finish().unwrap().to_dense(network);
+        training.finish().unwrap();
+        let parameters = training.gradients().to_dense(network);
         given.iter().map(<[f32]>::to_vec).chain(parameters).collect()
     }
 
