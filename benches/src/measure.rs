@@ -23,6 +23,7 @@ pub mod sets;
 pub mod soak;
 pub mod systems;
 pub mod throughput;
+pub mod training;
 pub mod unrolled;
 pub mod vanilla;
 pub mod visits;

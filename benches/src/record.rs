@@ -52,6 +52,8 @@ pub enum Figures {
     Soak(Soak),
     /// A check or a figure of a CUDA device.
     Device(Finding),
+    /// Speed of gradients.
+    Training(Training),
 }
 
 /// Batches of a policy: means over mini-batches.
@@ -98,6 +100,40 @@ impl Case {
     pub fn workload(&self) -> (String, String, usize) {
         (self.model.clone(), self.input.clone(), self.hidden)
     }
+}
+
+/// Speed of the loss and its gradients on a whole set, without an update: medians over passes.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Training {
+    /// The workload.
+    #[serde(flatten)]
+    pub case: Case,
+    /// Instances forward and back.
+    pub instances_per_second: f64,
+    /// Instances of an engine forward, in the same passes.
+    pub forward_instances_per_second: f64,
+    /// The share of the time for building graphs, scheduling and planning.
+    pub decide: f64,
+    /// The share of the time for the way forward.
+    pub forward: f64,
+    /// The share of the time for the way back.
+    pub back: f64,
+    /// The share of the time for the sums of parameters' gradients.
+    pub sums: f64,
+    /// Three times the FLOPs of the equations forward, in 1e9 a second.
+    pub gflops: f64,
+    /// Measured peak of the core in 1e9 FLOPs a second.
+    pub peak_gflops: f64,
+    /// `gflops / peak_gflops`.
+    pub fraction_of_peak: f64,
+    /// The arenas of the trainer.
+    pub arena_bytes: usize,
+    /// The arenas of the engine.
+    pub forward_arena_bytes: usize,
+    /// The weights of the trainer.
+    pub weight_bytes: usize,
+    /// The number of passes.
+    pub passes: usize,
 }
 
 /// Throughput of a system. Counts are means over mini-batches.

@@ -131,6 +131,8 @@ pub enum Part {
     PqTree,
     /// Cost of a node in graphs of 1,000 to a million nodes
     Growth,
+    /// Gradients: instances a second forward and back, by part of a step
+    Training,
     /// Tables and figures of the paper's evaluation, in hours; only by name
     Paper,
     /// Other people's programs, chosen by --peers

@@ -23,6 +23,7 @@ use crate::measure::sets::SetError;
 use crate::measure::soak::soak;
 use crate::measure::systems::System;
 use crate::measure::throughput::{self, Setting, learned_by_paper, throughput};
+use crate::measure::training::{TRAINED, training};
 use crate::paper::CORTEX;
 use crate::record::{Breakdown, Figures, Throughput};
 
@@ -173,6 +174,9 @@ pub fn steps<'a>(options: &'a Options, families: &'a [Family]) -> Result<Vec<Ste
             });
         }
     }
+    if wants(Part::Training) {
+        all.training();
+    }
     if wants(Part::Cells) || wants(Part::Paper) {
         let figures = || Ok(cells()?.into_iter().map(Figures::Cells).collect());
         all.once("cells".into(), 0.1, move |_| figures());
@@ -308,6 +312,29 @@ impl<'a> Steps<'a> {
                     _ => |speed, _| vec![Figures::Throughput(speed)],
                 };
                 self.timed("paper", (family, hidden, batch), systems, weight, figures);
+            }
+        }
+    }
+
+    /// Adds a step for each trained model, size and number of threads.
+    fn training(&mut self) {
+        let (options, families) = (self.options, self.families);
+        let trained = families.iter().filter(|family| TRAINED.contains(&family.model));
+        let mut trained: Vec<&Family> = trained.collect();
+        trained.dedup_by_key(|family| family.model);
+        for family in trained {
+            for (hidden, batch) in options.hidden(family).into_iter().flat_map(|hidden| {
+                options.batches(Part::Training).into_iter().map(move |batch| (hidden, batch))
+            }) {
+                for threads in options.setting(hidden, batch, vec![]).threads {
+                    let name =
+                        format!("training: {}, {threads} threads", sized(family, hidden, batch));
+                    self.add(name, Pace::Once, 4.0, move |_, seconds, say| {
+                        let seconds = seconds.unwrap_or(30.0);
+                        let measured = training(family, (hidden, batch, threads), seconds, say)?;
+                        Ok(Some(vec![Figures::Training(measured)]))
+                    });
+                }
             }
         }
     }

@@ -11,6 +11,7 @@ use crate::Failure;
 use crate::measure::contestant::{Contestant, Running};
 use crate::measure::sets::Set;
 use crate::measure::systems::Setup;
+use crate::measure::training::{OfModel, Passes};
 use crate::measure::unrolled::{Unrolled, unroll};
 use crate::measure::vanilla::Vanilla;
 
@@ -64,6 +65,14 @@ pub trait Workload {
         parameters: &Parameters,
         mini_batches: &[MiniBatch],
     ) -> Result<Box<dyn Contestant>, Failure>;
+
+    /// Prepares a trainer and an engine for mini-batches of the test part.
+    fn training(
+        &self,
+        parameters: &Parameters,
+        threads: usize,
+        mini_batches: &[MiniBatch],
+    ) -> Result<Box<dyn Passes>, Failure>;
 
     /// Computes a mini-batch of the test part node by node.
     fn interpret(
@@ -126,6 +135,16 @@ where
             return Ok(Box::new(Running::new(model, setup, parameters, set, inputs)?));
         }
         Ok(Box::new(Running::new(Vanilla::new(model)?, setup, parameters, set, inputs)?))
+    }
+
+    fn training(
+        &self,
+        parameters: &Parameters,
+        threads: usize,
+        mini_batches: &[MiniBatch],
+    ) -> Result<Box<dyn Passes>, Failure> {
+        let inputs = mini_batches.iter().map(|mini_batch| mini_batch.of(&self.test)).collect();
+        Ok(Box::new(OfModel::new(self.model.clone(), parameters, threads, inputs)?))
     }
 
     fn interpret(

@@ -3,7 +3,7 @@
 use crate::record::finding::{Finding, Outcome};
 use crate::record::soak::Soak;
 use crate::record::{
-    Breakdown, Cell, Counts, Figures, Growth, Learn, Peer, PqTrees, Record, Throughput,
+    Breakdown, Cell, Counts, Figures, Growth, Learn, Peer, PqTrees, Record, Throughput, Training,
 };
 
 /// The figures of records, grouped by kind.
@@ -31,6 +31,8 @@ pub struct Sorted<'a> {
     pub soaks: Vec<&'a Soak>,
     /// Checks and figures of a CUDA device.
     pub findings: Vec<&'a Finding>,
+    /// Gradients.
+    pub trainings: Vec<&'a Training>,
 }
 
 /// Returns true if the plans ran on the CPU.
@@ -60,6 +62,7 @@ impl<'a> Sorted<'a> {
                 Figures::Peer(figures) => sorted.peers.push(figures),
                 Figures::Soak(figures) => sorted.soaks.push(figures),
                 Figures::Device(figures) => sorted.findings.push(figures),
+                Figures::Training(figures) => sorted.trainings.push(figures),
             }
         }
         sorted

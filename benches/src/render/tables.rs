@@ -5,7 +5,7 @@ use crate::paper::{LEARNING, PAPER_TABLE, PrintedCell};
 use crate::record::finding::Finding;
 use crate::record::sorted::Sorted;
 use crate::record::{
-    Breakdown, Cell, Counts, Growth, Learn, Peer, PqTrees, Record, Rule, Throughput,
+    Breakdown, Cell, Counts, Growth, Learn, Peer, PqTrees, Record, Rule, Throughput, Training,
 };
 use crate::render::paper::{cortex, overall};
 use crate::render::speedups::speedups;
@@ -22,6 +22,7 @@ pub fn tables(records: &[Record]) -> Vec<Table> {
         breakdown(&sorted.breakdowns),
         counts(&sorted.counts),
         learn(&sorted.learns),
+        training(&sorted.trainings),
         growth(&sorted.growths),
         cells(&sorted.cells),
         pq_trees(&sorted.trees),
@@ -238,6 +239,32 @@ fn growth(records: &[&Growth]) -> Table {
             ("schedule", |r| format!("{:.1}", r.schedule_ns_per_node)),
             ("plan", |r| optional(r.plan_ns_per_node)),
             ("repetitions", |r| r.repetitions.to_string()),
+        ],
+        records,
+    )
+}
+
+fn training(records: &[&Training]) -> Table {
+    Table::of(
+        "Gradients of whole sets, without an update: instances a second forward and back, shares of \
+         the time, and an engine forward; of peak: three times the FLOPs of the equations",
+        2,
+        &[
+            ("model", |r: &Training| r.case.model.clone()),
+            ("input", |r| r.case.input.clone()),
+            ("H", |r| r.case.hidden.to_string()),
+            ("batch", |r| r.case.batch.to_string()),
+            ("threads", |r| r.case.threads.to_string()),
+            ("instances/s", |r| whole(r.instances_per_second)),
+            ("of peak", |r| percent(r.fraction_of_peak)),
+            ("decide", |r| percent(r.decide)),
+            ("forward", |r| percent(r.forward)),
+            ("back", |r| percent(r.back)),
+            ("sums", |r| percent(r.sums)),
+            ("engine", |r| whole(r.forward_instances_per_second)),
+            ("arena MB", |r| format!("{:.1}", r.arena_bytes as f64 / 1e6)),
+            ("engine's", |r| format!("{:.1}", r.forward_arena_bytes as f64 / 1e6)),
+            ("weights MB", |r| format!("{:.1}", r.weight_bytes as f64 / 1e6)),
         ],
         records,
     )

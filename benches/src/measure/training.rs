@@ -1,0 +1,161 @@
+//! The part `training`: gradients of mini-batches, against the engine's forward pass.
+//!
+//! Each mini-batch is measured forward, back and with the sums of all parameters' gradients, without
+//! an update, then forward by an engine. Every emitted row has a target. The figures are medians
+//! over passes over the whole set; between passes the peak of the core is measured.
+
+use std::time::Instant;
+
+use edbatch::{Engine, EngineOptions, Times, Trainer, TrainerOptions};
+use edbatch_models::{Model, Targets};
+use edbatch_runtime::Parameters;
+use edbatch_runtime::kernels::{Level, roofline};
+
+use crate::Failure;
+use crate::measure::families::Family;
+use crate::measure::flops::flops;
+use crate::measure::systems::weights;
+use crate::measure::workload::{MiniBatch, Part};
+use crate::record::{Case, Training};
+use crate::spread::Spread;
+
+/// The models measured: one for trees, one for chains, one for lattices.
+pub const TRAINED: [&str; 3] = ["tree_lstm", "bilstm_tagger", "lattice_lstm"];
+
+/// The maximum number of passes, and the seconds after which no other one starts.
+const MAX_PASSES: usize = 9;
+
+/// One pass over the mini-batches of a set: seconds of the trainer by part of a step, of the engine,
+/// and the bytes of both arenas.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pass {
+    /// Deciding, forward, back, sums.
+    pub trainer: [f64; 4],
+    /// The engine's run.
+    pub engine: f64,
+    /// The largest arena of the trainer, and of the engine.
+    pub arenas: [usize; 2],
+    /// The bytes of the trainer's weights.
+    pub weights: usize,
+}
+
+/// Runs passes of a trainer and an engine; implemented for all workloads.
+pub trait Passes {
+    /// Runs all mini-batches once.
+    fn pass(&mut self) -> Result<Pass, Failure>;
+}
+
+/// A trainer and an engine with the same weights, and their mini-batches.
+pub struct OfModel<M: Model> {
+    trainer: Trainer<M>,
+    engine: Engine<M>,
+    mini_batches: Vec<(Vec<M::Input>, Vec<Targets>)>,
+}
+
+impl<M: Model + Clone> OfModel<M> {
+    /// Prepares both. A row of the outputs has the index of the row as target.
+    pub fn new(
+        model: M,
+        parameters: &Parameters,
+        threads: usize,
+        mini_batches: Vec<Vec<M::Input>>,
+    ) -> Result<Self, Failure> {
+        let options = EngineOptions::new().threads(threads);
+        let mut engine = Engine::with_options(model.clone(), parameters.clone(), options)?;
+        let options = TrainerOptions::new().threads(threads);
+        let trainer = Trainer::with_options(model, parameters.clone(), options)?;
+        let with_targets = |inputs: Vec<M::Input>| {
+            let rows = engine.run(&inputs)?;
+            let target = |(index, row): (usize, &[f32])| Some((index % row.len()) as u32);
+            let targets = rows.iter().map(|rows| rows.iter().enumerate().map(target).collect());
+            let targets = targets.collect();
+            Ok((inputs, targets))
+        };
+        let mini_batches = mini_batches.into_iter().map(with_targets);
+        let mini_batches = mini_batches.collect::<Result<_, Failure>>()?;
+        Ok(Self { trainer, engine, mini_batches })
+    }
+}
+
+impl<M: Model> Passes for OfModel<M> {
+    fn pass(&mut self) -> Result<Pass, Failure> {
+        let mut pass = Pass::default();
+        let before = self.trainer.times();
+        for (inputs, targets) in &self.mini_batches {
+            let weight = 1.0 / inputs.len() as f32;
+            self.trainer.accumulate(inputs, targets, weight)?;
+            self.trainer.squared_norm()?;
+            self.trainer.clear_gradients();
+            let started = Instant::now();
+            self.engine.run(inputs)?;
+            pass.engine += started.elapsed().as_secs_f64();
+        }
+        let seconds = |of: fn(&Times) -> std::time::Duration| {
+            (of(&self.trainer.times()) - of(&before)).as_secs_f64()
+        };
+        let parts = [seconds(|t| t.decide), seconds(|t| t.forward), seconds(|t| t.back)];
+        pass.trainer = [parts[0], parts[1], parts[2], seconds(|t| t.sums)];
+        let bytes = self.trainer.bytes();
+        pass.arenas = [bytes.arena, self.engine.statistics().arena_bytes as usize];
+        pass.weights = bytes.weights;
+        Ok(pass)
+    }
+}
+
+/// Measures a model on its whole set.
+pub fn training(
+    family: &Family,
+    (hidden, batch, threads): (usize, usize, usize),
+    seconds: f64,
+    mut say: impl FnMut(&str),
+) -> Result<Training, Failure> {
+    let workload = family.at(hidden)?;
+    let instances = workload.instances(Part::Test);
+    let starts = (0..instances).step_by(batch);
+    let mini_batches: Vec<MiniBatch> =
+        starts.map(|first| MiniBatch { first, size: batch.min(instances - first) }).collect();
+    let work: u64 = mini_batches
+        .iter()
+        .flat_map(|&mini_batch| workload.unroll(Part::Test, mini_batch))
+        .map(|unrolled| 3 * flops(&unrolled.graph))
+        .sum();
+    let parameters = weights(workload.network());
+    let mut passes = workload.training(&parameters, threads, &mini_batches)?;
+    passes.pass()?;
+    let (mut all, mut peaks, began): (Vec<Pass>, _, _) = (vec![], vec![], Instant::now());
+    while all.len() < 3 || (all.len() < MAX_PASSES && began.elapsed().as_secs_f64() < seconds) {
+        say(&format!("training, pass {}", all.len() + 1));
+        peaks.push(roofline::peak_gflops(Level::detect()));
+        all.push(passes.pass()?);
+    }
+    let of = |value: &dyn Fn(&Pass) -> f64| {
+        Spread::of(&all.iter().map(value).collect::<Vec<f64>>()).median
+    };
+    let took = of(&|pass| pass.trainer.iter().sum());
+    let share = |part: usize| of(&|pass| pass.trainer[part] / pass.trainer.iter().sum::<f64>());
+    let (peak, last) = (Spread::of(&peaks).median, all[all.len() - 1]);
+    let gflops = work as f64 / took / 1e9;
+    Ok(Training {
+        case: Case {
+            model: family.model.into(),
+            input: family.input.into(),
+            hidden,
+            batch,
+            threads,
+            backend: "cpu".into(),
+        },
+        instances_per_second: instances as f64 / took,
+        forward_instances_per_second: instances as f64 / of(&|pass| pass.engine),
+        decide: share(0),
+        forward: share(1),
+        back: share(2),
+        sums: share(3),
+        gflops,
+        peak_gflops: peak,
+        fraction_of_peak: gflops / peak,
+        arena_bytes: last.arenas[0],
+        forward_arena_bytes: last.arenas[1],
+        weight_bytes: last.weights,
+        passes: all.len(),
+    })
+}
