@@ -13,7 +13,7 @@ pub(super) fn value(operation: Operation, [a, b, c, d]: [String; 4]) -> String {
         Operation::Div => format!("div_({a}, {b})"),
         Operation::Neg => format!("mul(-1.0f, {a})"),
         Operation::Scale(factor) => format!("mul({a}, {})", constant(factor)),
-        Operation::Slope(_) => {
+        Operation::Slope(_) | Operation::SlopeOfProduct(_) => {
             unreachable!("adjoint cells are refused when a program is loaded")
         }
         Operation::ScaledSum(factor) => format!("mul(add({a}, {b}), {})", constant(factor)),

@@ -70,6 +70,8 @@ pub enum Operation {
     Neg,
     /// `a` times the slope of an activation function whose result is `b`.
     Slope(Slope),
+    /// `a · b` times the slope of an activation function whose result is `c`.
+    SlopeOfProduct(Slope),
     /// `a · factor`
     Scale(f32),
     /// `(a + b) · factor`
@@ -203,7 +205,7 @@ impl Operation {
             Self::Add | Self::Sub | Self::Mul | Self::Div | Self::Slope(_) | Self::ScaledSum(_) => {
                 2
             }
-            Self::AddProduct => 3,
+            Self::AddProduct | Self::SlopeOfProduct(_) => 3,
             Self::SumOfProducts => 4,
             Self::Apply(Form::OfSum | Form::Times, _) => 2,
             Self::Apply(Form::OfSums | Form::OfSumTimes | Form::Between, _) => 3,
@@ -223,7 +225,7 @@ impl Operation {
             | Self::Neg
             | Self::Slope(_)
             | Self::Scale(_) => 1,
-            Self::ScaledSum(_) | Self::AddProduct => 2,
+            Self::ScaledSum(_) | Self::AddProduct | Self::SlopeOfProduct(_) => 2,
             Self::SumOfProducts => 3,
             Self::Apply(form, _) => match form {
                 Form::Plain => 1,

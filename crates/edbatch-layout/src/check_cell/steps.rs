@@ -203,6 +203,10 @@ fn value(operation: Operation, operands: &[Term], terms: &mut Terms) -> Option<T
         (Operation::Mul, &[a, b]) => terms.binary(Binary::Mul, a, b),
         (Operation::Div, &[a, b]) => terms.binary(Binary::Div, a, b),
         (Operation::Slope(slope), &[a, b]) => terms.binary(Binary::Slope(slope), a, b),
+        (Operation::SlopeOfProduct(slope), &[a, b, c]) => {
+            let product = terms.binary(Binary::Mul, a, b);
+            terms.binary(Binary::Slope(slope), product, c)
+        }
         (Operation::Neg, &[a]) => terms.of(Expression::Unary(Unary::Neg, a)),
         (Operation::Scale(factor), &[a]) => terms.scale(factor, a),
         (Operation::ScaledSum(factor), &[a, b]) => {

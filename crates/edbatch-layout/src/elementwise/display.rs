@@ -29,6 +29,9 @@ impl fmt::Display for Assignment {
             Operation::Div => write!(f, "{a} / {b}"),
             Operation::Neg => write!(f, "-{a}"),
             Operation::Slope(slope) => write!(f, "{} {a} {b}", Op::Slope(slope)),
+            Operation::SlopeOfProduct(slope) => {
+                write!(f, "{} ({a} * {b}) {c}", Op::Slope(slope))
+            }
             Operation::Scale(factor) => write!(f, "{factor} {a}"),
             Operation::ScaledSum(factor) => write!(f, "{factor} ({a} + {b})"),
             Operation::AddProduct => write!(f, "{a} * {b} + {c}"),

@@ -66,7 +66,10 @@ fn fusion<'a>(
         (Op::Sub, _) => alone(Operation::Sub),
         (Op::Div, _) => alone(Operation::Div),
         (Op::Neg, _) => alone(Operation::Neg),
-        (Op::Slope(slope), _) => alone(Operation::Slope(slope)),
+        (Op::Slope(slope), &[g, y]) => match own(g) {
+            Some((Op::Mul, &[a, b])) => (Operation::SlopeOfProduct(slope), vec![a, b, y], vec![g]),
+            _ => alone(Operation::Slope(slope)),
+        },
         (op, _) => panic!("{op} is not element-wise"),
     }
 }

@@ -205,9 +205,19 @@ unsafe fn execute<S: Simd>(
         Operation::Mul => area.fill(simd, lanewise::Mul, [a, b]),
         Operation::Div => area.fill(simd, lanewise::Div, [a, b]),
         Operation::Neg => area.fill(simd, lanewise::Neg, [a]),
-        Operation::Slope(Slope::Sigmoid) => area.fill(simd, lanewise::SlopeOfSigmoid, [a, b]),
-        Operation::Slope(Slope::Tanh) => area.fill(simd, lanewise::SlopeOfTanh, [a, b]),
-        Operation::Slope(Slope::Relu) => area.fill(simd, lanewise::SlopeOfRelu, [a, b]),
+        Operation::Slope(slope) => match slope {
+            Slope::Sigmoid => area.fill(simd, lanewise::SlopeOfSigmoid, [a, b]),
+            Slope::Tanh => area.fill(simd, lanewise::SlopeOfTanh, [a, b]),
+            Slope::Relu => area.fill(simd, lanewise::SlopeOfRelu, [a, b]),
+        },
+        Operation::SlopeOfProduct(slope) => {
+            use lanewise::OfProduct;
+            match slope {
+                Slope::Sigmoid => area.fill(simd, OfProduct(lanewise::SlopeOfSigmoid), [a, b, c]),
+                Slope::Tanh => area.fill(simd, OfProduct(lanewise::SlopeOfTanh), [a, b, c]),
+                Slope::Relu => area.fill(simd, OfProduct(lanewise::SlopeOfRelu), [a, b, c]),
+            }
+        }
         Operation::Scale(factor) => area.fill(simd, lanewise::Scale(factor), [a]),
         Operation::ScaledSum(factor) => {
             area.fill(simd, lanewise::OfSum(lanewise::Scale(factor)), [a, b])

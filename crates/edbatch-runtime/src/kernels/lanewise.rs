@@ -89,6 +89,17 @@ impl<F: Lanewise<1>> Lanewise<3> for OfSums<F> {
     }
 }
 
+/// `f(a · b, c)`
+#[derive(Clone, Copy)]
+pub(super) struct OfProduct<F>(pub(super) F);
+
+impl<F: Lanewise<2>> Lanewise<3> for OfProduct<F> {
+    #[inline(always)]
+    fn of<S: Simd>(self, simd: S, [a, b, c]: [S::Vector; 3]) -> S::Vector {
+        self.0.of(simd, [simd.mul(a, b), c])
+    }
+}
+
 /// `f(…) · a`. The operands of `f` come before `a`.
 #[derive(Clone, Copy)]
 pub(super) struct Times<F>(pub(super) F);

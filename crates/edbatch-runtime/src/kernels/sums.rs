@@ -212,16 +212,32 @@ impl Kernel for Accumulate<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let width = self.sum.len();
-        for b in 0..self.rows.len() {
-            let row = self.rows.row(b, width);
-            for at in (0..width).step_by(S::LANES) {
-                let lanes = S::LANES.min(width - at);
-                // SAFETY: at + lanes <= width, the length of both.
-                unsafe {
-                    let to = self.sum.as_mut_ptr().add(at);
-                    let x = simd.load_first(row.as_ptr().add(at), lanes);
-                    simd.store_first(to, simd.add(simd.load_first(to, lanes), x), lanes);
+        /// Vectors of columns whose sums stay in registers for all rows.
+        const C: usize = 8;
+        let (rows, width) = (self.rows.len(), self.sum.len());
+        for first in (0..width).step_by(C * S::LANES) {
+            let columns = (width - first).min(C * S::LANES);
+            let lanes = |c: usize| columns.saturating_sub(c * S::LANES).min(S::LANES);
+            let to = self.sum[first..].as_mut_ptr();
+            let mut sums = [simd.splat(0.0); C];
+            // SAFETY: `sum` and each row have `columns` floats from `first` on.
+            unsafe {
+                for c in 0..C {
+                    sums[c] = simd.load_first(to.wrapping_add(c * S::LANES), lanes(c));
+                }
+                for b in 0..rows {
+                    let row = self.rows.row(b, width)[first..].as_ptr();
+                    for c in 0..C {
+                        let from = row.wrapping_add(c * S::LANES);
+                        let x = match columns == C * S::LANES {
+                            true => simd.load(from),
+                            false => simd.load_first(from, lanes(c)),
+                        };
+                        sums[c] = simd.add(sums[c], x);
+                    }
+                }
+                for c in 0..C {
+                    simd.store_first(to.wrapping_add(c * S::LANES), sums[c], lanes(c));
                 }
             }
         }

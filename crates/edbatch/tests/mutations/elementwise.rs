@@ -92,6 +92,10 @@ fn expand(
         Operation::Div => run(Op::Div, &of),
         Operation::Neg => run(Op::Neg, &of),
         Operation::Slope(slope) => run(Op::Slope(slope), &of),
+        Operation::SlopeOfProduct(slope) => {
+            let product = run(Op::Mul, &of[..2]);
+            run(Op::Slope(slope), &[product, of[2]])
+        }
         Operation::Scale(factor) => run(Op::Scale(factor), &of),
         Operation::ScaledSum(factor) => {
             let sum = run(Op::Add, &of);

@@ -200,6 +200,20 @@ fn registers(inputs: Vec<f64>, assignments: &[Assignment]) -> HashMap<usize, f64
     registers
 }
 
+fn slope_of(slope: Slope, gradient: f64, y: f64) -> f64 {
+    match slope {
+        Slope::Sigmoid => gradient * ((1.0 - y) * y),
+        Slope::Tanh => gradient * (1.0 - y * y),
+        Slope::Relu => {
+            if y > 0.0 {
+                gradient
+            } else {
+                0.0
+            }
+        }
+    }
+}
+
 fn assigned(operation: Operation, of: impl Fn(usize) -> f64) -> f64 {
     match operation {
         Operation::Copy => of(0),
@@ -208,15 +222,8 @@ fn assigned(operation: Operation, of: impl Fn(usize) -> f64) -> f64 {
         Operation::Mul => of(0) * of(1),
         Operation::Div => of(0) / of(1),
         Operation::Neg => -of(0),
-        Operation::Slope(Slope::Sigmoid) => of(0) * ((1.0 - of(1)) * of(1)),
-        Operation::Slope(Slope::Tanh) => of(0) * (1.0 - of(1) * of(1)),
-        Operation::Slope(Slope::Relu) => {
-            if of(1) > 0.0 {
-                of(0)
-            } else {
-                0.0
-            }
-        }
+        Operation::Slope(slope) => slope_of(slope, of(0), of(1)),
+        Operation::SlopeOfProduct(slope) => slope_of(slope, of(0) * of(1), of(2)),
         Operation::Scale(factor) => f64::from(factor) * of(0),
         Operation::ScaledSum(factor) => f64::from(factor) * (of(0) + of(1)),
         Operation::AddProduct => of(0) * of(1) + of(2),
