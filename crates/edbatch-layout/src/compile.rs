@@ -22,13 +22,14 @@ mod stack;
 
 use edbatch_graph::{Cell, Var};
 
+use crate::cell_plan::CellStep;
 use crate::record_layout::RecordLayout;
 pub(crate) use emit::Compiled;
 use emit::emit;
 use equations::Equations;
 use hoist::hoist;
 use idioms::Idioms;
-use place::{Regions, place};
+use place::{Regions, Returned, place};
 use stack::{one_by_one, stack};
 
 /// The way in which a cell's memory is laid out and its operations are combined.
@@ -72,32 +73,48 @@ pub(crate) fn compile(
             batched::in_order(&equations, batches),
             declared(&equations),
         ]),
-        CellStyle::Planned => planned(&equations),
+        CellStyle::Planned => planned(&equations, Returned::InPlace),
         CellStyle::Hoisted => {
-            let mut compiled = planned(&equations);
+            let mut compiled = planned(&equations, Returned::InPlace);
             compiled.plan.hoisted = hoist(&compiled.plan).map(Box::new);
             compiled
         }
     }
 }
 
+/// Compiles an adjoint cell. It returns gradients that further products of the cell read. So the
+/// results of these products are copied to the output, which no step both reads and writes.
+#[must_use]
+pub(crate) fn compile_adjoint(records: &[RecordLayout], cell: &Cell) -> Compiled {
+    let equations = Equations::new(records, cell);
+    let written = |compiled: &Compiled| {
+        let writes = compiled.plan.steps.iter().flat_map(CellStep::writes);
+        writes.map(|(_, width)| u64::from(width)).sum::<u64>()
+    };
+    let [in_place, copied] = [Returned::InPlace, Returned::Copied].map(|r| planned(&equations, r));
+    if written(&copied) < written(&in_place) { copied } else { in_place }
+}
+
 fn declared(equations: &Equations<'_>) -> Compiled {
     let (idioms, groups) = (Idioms::none(equations), one_by_one(equations));
-    let places = place(equations, &idioms, &groups, Regions::Declared);
+    let places = place(equations, &idioms, &groups, Regions::Declared, Returned::InPlace);
     emit(equations, &idioms, &groups, places)
 }
 
-fn planned(equations: &Equations<'_>) -> Compiled {
+fn planned(equations: &Equations<'_>, returned: Returned) -> Compiled {
     let idioms = Idioms::find(equations);
     let groups = stack(equations, &idioms);
     // A shared region can also cost copies: operands in a region that a step writes are copied
     // first.
     let [by_vector, shared, apart] =
         [Regions::ByVector, Regions::Shared, Regions::Apart].map(|regions| {
-            let places = place(equations, &idioms, &groups, regions);
+            let places = place(equations, &idioms, &groups, regions, returned);
             emit(equations, &idioms, &groups, places)
         });
-    cheapest([by_vector, shared, apart, declared(equations)])
+    match returned {
+        Returned::InPlace => cheapest([by_vector, shared, apart, declared(equations)]),
+        Returned::Copied => cheapest([by_vector, shared, apart]),
+    }
 }
 
 /// Returns the candidate that moves the fewest bytes; of equal ones the one with the fewest steps,

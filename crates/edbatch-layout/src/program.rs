@@ -57,9 +57,12 @@ impl Program {
     /// operations or more, or if a table or a record has 2³² elements or more.
     pub fn new(network: Arc<Network>, style: CellStyle) -> Result<Self, TooLarge> {
         let records = RecordLayout::all(&network);
-        Self::of_batches(network, records, |_, cell| match style {
-            CellStyle::Batched | CellStyle::Paper => (style, inner_batches(cell)),
-            _ => (style, Vec::new()),
+        Self::of_cells(network, records, |records, _, cell| {
+            let batches = match style {
+                CellStyle::Batched | CellStyle::Paper => inner_batches(cell),
+                _ => Vec::new(),
+            };
+            compile(records, cell, style, &batches)
         })
     }
 
@@ -77,15 +80,15 @@ impl Program {
     ) -> Result<Self, TooLarge> {
         assert_eq!(schedules.len(), network.cells().len(), "a schedule for each cell");
         let records = RecordLayout::all(&network);
-        Self::of_batches(network, records, |kind, cell| {
-            (style, batches_of(cell, &schedules[kind.index()]))
+        Self::of_cells(network, records, |records, kind, cell| {
+            compile(records, cell, style, &batches_of(cell, &schedules[kind.index()]))
         })
     }
 
-    fn of_batches(
+    fn of_cells(
         network: Arc<Network>,
         records: Vec<RecordLayout>,
-        style: impl Fn(Kind, &Cell) -> (CellStyle, Vec<Vec<Var>>),
+        compile: impl Fn(&[RecordLayout], Kind, &Cell) -> Compiled,
     ) -> Result<Self, TooLarge> {
         for cell in network.cells() {
             let instructions = cell.instructions().iter().map(|i| i.shape.elements());
@@ -113,8 +116,7 @@ impl Program {
         }
         let (mut cells, mut moves) = (Vec::new(), Vec::new());
         for (kind, cell) in network.cells().iter().enumerate() {
-            let (style, batches) = style(Kind::new(kind), cell);
-            let compiled: Compiled = compile(&records, cell, style, &batches);
+            let compiled = compile(&records, Kind::new(kind), cell);
             cells.push(compiled.plan);
             moves.push(compiled.moves);
         }

@@ -37,6 +37,15 @@ pub(super) enum Regions {
     Shared,
 }
 
+/// The place of a returned product, or sum of products, of a variable that is returned too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Returned {
+    /// The output. The other variable is copied to scratch before the product reads it.
+    InPlace,
+    /// Scratch. It is copied to the output.
+    Copied,
+}
+
 /// The places of variables, and the regions of scratch that they need.
 pub(super) struct Places {
     place: Vec<Option<Place>>,
@@ -51,11 +60,13 @@ pub(super) fn place(
     idioms: &Idioms,
     groups: &[Group],
     regions: Regions,
+    returned: Returned,
 ) -> Places {
     let place = vec![None; equations.len()];
     let mut places = Places { place, expanded: HashMap::new(), regions: Vec::new() };
     places.place_arguments(equations);
-    places.place_outputs(equations);
+    let is_copied = |var| returned == Returned::Copied && multiplies_output(equations, idioms, var);
+    places.place_outputs(equations, is_copied);
     if regions != Regions::Declared {
         places.place_concatenations(equations, idioms);
     }
@@ -98,7 +109,7 @@ pub(super) fn place_blocks(
     let idioms = Idioms::none(equations);
     places.place_arguments(equations);
     blocks.iter().for_each(|block| places.place_in_order(equations, block));
-    places.place_outputs(equations);
+    places.place_outputs(equations, |_| false);
     groups.iter().for_each(|group| places.place_plain(equations, &idioms, group));
     places
 }
@@ -109,6 +120,15 @@ pub(super) fn target(idioms: &Idioms, product: Var) -> Var {
         Idiom::Term { sum, .. } | Idiom::Biased { sum, .. } => sum,
         _ => product,
     }
+}
+
+/// Returns true if a variable is a product of a returned vector, or a sum with such a term.
+fn multiplies_output(equations: &Equations<'_>, idioms: &Idioms, var: Var) -> bool {
+    equations.vars().any(|product| {
+        target(idioms, product) == var
+            && equations.weight(product).is_some()
+            && equations.is_returned(equations.operands(product)[1])
+    })
 }
 
 /// Returns true if a variable of a run of element-wise operations is read outside the run.
@@ -163,9 +183,10 @@ impl Places {
 
     /// Places returned results in the output row. Slices and arguments have places elsewhere, and
     /// are copied to the output row at the end.
-    fn place_outputs(&mut self, equations: &Equations<'_>) {
+    fn place_outputs(&mut self, equations: &Equations<'_>, is_copied: impl Fn(Var) -> bool) {
         for (&var, &offset) in equations.cell.outputs().iter().zip(&equations.output().offsets) {
-            if equations.is_result(var) && self.place[var.index()].is_none() {
+            let is_own = equations.is_result(var) && !is_copied(var);
+            if is_own && self.place[var.index()].is_none() {
                 self.place[var.index()] = Some(Place { base: Base::Output, offset });
             }
         }
@@ -294,7 +315,7 @@ mod tests {
         let equations = cell.equations();
         let idioms = Idioms::find(&equations);
         let groups = stack(&equations, &idioms);
-        let places = place(&equations, &idioms, &groups, style);
+        let places = place(&equations, &idioms, &groups, style, Returned::InPlace);
         assert_eq!(regions(&cell, &places), expected);
     }
 

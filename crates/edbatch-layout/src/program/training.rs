@@ -5,7 +5,7 @@ use std::sync::Arc;
 use edbatch_graph::{Adjoint, Kind, TrainingNetwork};
 
 use super::{Program, TooLarge};
-use crate::compile::CellStyle;
+use crate::compile::{CellStyle, compile, compile_adjoint};
 use crate::record_layout::{LINE, RecordLayout};
 
 impl Program {
@@ -25,11 +25,11 @@ impl Program {
                 *stride += LINE as u32;
             }
         }
-        let program = Self::of_batches(network, records, |kind, _| {
-            let is_forward = kind.index() < forward;
-            let style = if is_forward { CellStyle::Hoisted } else { CellStyle::Planned };
-            (style, Vec::new())
-        })?;
+        let program =
+            Self::of_cells(network, records, |records, kind, cell| match kind.index() < forward {
+                true => compile(records, cell, CellStyle::Hoisted, &[]),
+                false => compile_adjoint(records, cell),
+            })?;
         Ok(Self { training: Some(training), ..program })
     }
 
