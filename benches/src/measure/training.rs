@@ -1,7 +1,7 @@
 //! The part `training`: gradients of mini-batches, against the engine's forward pass.
 //!
-//! Each mini-batch is measured forward, back and with the sums of all parameters' gradients, without
-//! an update, then forward by an engine. Every emitted row has a target. The figures are medians
+//! Each mini-batch runs forward, back and through the sums of all parameters' gradients, without an
+//! update. Then an engine runs it forward. Every emitted row has a target. The figures are medians
 //! over passes over the whole set; between passes the peak of the core is measured.
 
 use std::time::Instant;

@@ -94,7 +94,12 @@ fn fitted<'c>(
     let from = *pool.choose(rng).expect("not empty");
     let (k, columns) = from.shape().rows_and_columns();
     let (m, n) = shape.rows_and_columns();
-    let left = cell.parameter(&format!("{name}.left"), &[m, k]).matmul(from);
+    let parameter = format!("{name}.left");
+    let left = match (m + k) % 3 {
+        0 => cell.parameter(&parameter, &[k, m]).transpose(),
+        _ => cell.parameter(&parameter, &[m, k]),
+    };
+    let left = left.matmul(from);
     match (from.shape(), shape) {
         (Shape::Vector(_), Shape::Vector(_)) => left.tanh(),
         (Shape::Vector(_), Shape::Matrix(..)) => cell.constant(1.0, shape) * left.tanh(),

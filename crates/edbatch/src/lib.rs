@@ -12,8 +12,9 @@
 //!
 //! Use it for inference over trees, lattices, sequences of different lengths, and decoders that
 //! choose when to stop. It pays for small and medium cells, for which running one instance at a
-//! time wastes most of the machine. Do not use it for training: there are no gradients. Networks
-//! with the same graph for every input do not need it: any framework batches those.
+//! time wastes most of the machine. A [`Trainer`] computes gradients in batches too; updates of the
+//! weights are left to you. Networks with the same graph for every input do not need it: any
+//! framework batches those.
 //!
 //! # What it costs
 //!

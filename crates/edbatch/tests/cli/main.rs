@@ -7,6 +7,7 @@ mod check_finite;
 #[cfg(feature = "cuda")]
 mod devices;
 mod goldens;
+mod gradients;
 mod hostile;
 mod infer;
 mod killed;
