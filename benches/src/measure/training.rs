@@ -25,8 +25,8 @@ pub const TRAINED: [&str; 3] = ["tree_lstm", "bilstm_tagger", "lattice_lstm"];
 /// The maximum number of passes, and the seconds after which no other one starts.
 const MAX_PASSES: usize = 9;
 
-/// One pass over the mini-batches of a set: seconds of the trainer by part of a step, of the engine,
-/// and the bytes of both arenas.
+/// One pass over the mini-batches of a set: seconds of the trainer by part of a step, of the
+/// engine, and the bytes of both arenas.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pass {
     /// Deciding, forward, back, sums.

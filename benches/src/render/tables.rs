@@ -246,8 +246,8 @@ fn growth(records: &[&Growth]) -> Table {
 
 fn training(records: &[&Training]) -> Table {
     Table::of(
-        "Gradients of whole sets, without an update: instances a second forward and back, shares of \
-         the time, and an engine forward; of peak: three times the FLOPs of the equations",
+        "Gradients of whole sets, without an update: instances a second forward and back, shares \
+         of the time, and an engine forward; of peak: three times the FLOPs of the equations",
         2,
         &[
             ("model", |r: &Training| r.case.model.clone()),

@@ -1,5 +1,5 @@
-//! Plans of a training step: the mini-batch forward, its gradients back, and the sums of parameters'
-//! gradients.
+//! Plans of a training step: the mini-batch forward, its gradients back, and the sums of
+//! parameters' gradients.
 
 use std::fmt;
 use std::ops::Range;

@@ -74,7 +74,7 @@ fn gradients(
 fn bits_of_gradients_depend_on_the_examples_alone() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gradients");
     for name in edbatch_models::ModelName::ALL {
-        let loaded = load(&dir.join(name.name())).unwrap();
+        let loaded = load(dir.join(name.name())).unwrap();
         let examples = loaded.folder.examples(&loaded.folder.input(), None).unwrap();
         let (mut inputs, mut targets): (Vec<_>, Vec<_>) = examples.map(Result::unwrap).unzip();
         while inputs.len() < 70 {
@@ -195,6 +195,20 @@ fn own_losses_have_gradients_of_parameters_and_of_given_rows() {
         });
         products.sum()
     };
+    // An empty row of gradients stands for zeros.
+    let mut sparse = factors.clone();
+    sparse[0] = Rows::new();
+    sparse[0].push(&[]);
+    let mut zeros = factors.clone();
+    zeros[0] = Rows::new();
+    zeros[0].push(&[0.0; 4]);
+    let of = |gradients: &[Rows]| {
+        let mut trainer = Trainer::new(model.clone(), parameters.clone()).unwrap();
+        trainer.forward(&inputs).unwrap();
+        trainer.backward(gradients).unwrap();
+        trainer.gradients().unwrap()
+    };
+    assert!(of(&sparse) == of(&zeros) && of(&sparse) != of(&factors));
     for threads in [1, 2] {
         let options = TrainerOptions::new().threads(threads).given_gradients();
         let mut trainer =
@@ -350,7 +364,7 @@ fn other_backends_and_programs_are_refused() {
     assert!(refused(of_another, cpu).contains("network"));
 }
 
-/// What the caller sets is what the trainer returns, until the next mini-batch.
+/// The trainer returns the gradients that the caller sets, until the next mini-batch.
 #[test]
 fn gradients_may_be_set_and_frozen_parameters_have_none() {
     let sizes = TaggerSizes { vocabulary: 9, embed: 4, hidden: 4, layers: 1, mlp: 4, tags: 3 };

@@ -4,7 +4,7 @@
 //! that PyTorch computed in float64.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use edbatch::{Engine, Loss, LossGradients, TrainError, Trainer, interpret_gradients, load};
@@ -13,11 +13,13 @@ use edbatch_graph::{
     training_network,
 };
 use edbatch_models::{
-    LatticeGru, LatticeLstm, LatticeSizes, LstmNmt, Model, MvRnn, MvRnnSizes, NmtSizes,
-    SourceSentence, Stop, TreeGru, TreeLstm, TreeSizes,
+    LatticeGru, LatticeLstm, LatticeSizes, LstmNmt, Model, ModelConfig, ModelName, MvRnn,
+    MvRnnSizes, NmtSizes, SourceSentence, Stop, TreeGru, TreeLstm, TreeSizes, Zoo, ZooInput,
+    build_vocabularies, inputs,
 };
 use edbatch_runtime::{Parameters, ReferenceTensor, interpret_as};
 use edbatch_testing::networks::{Random, random_graph, random_network};
+use edbatch_testing::shared;
 use rand::{RngExt, SeedableRng};
 
 #[test]
@@ -336,6 +338,66 @@ fn gradients_of_random_networks_equal_central_differences() {
     }
     println!("{checked} networks checked, {kinks} near a kink, {refused} with a maximum");
     assert!(kinks < 200, "{kinks} networks near a kink");
+}
+
+impl Point {
+    /// Multiplies all elements by a factor.
+    fn scale(&mut self, factor: f64) {
+        self.parameters.iter_mut().flatten().for_each(|element| *element *= factor);
+        self.given.iter_mut().flatten().flatten().for_each(|element| *element *= factor);
+    }
+}
+
+/// Real inputs at a real size, along directions of length 1.
+#[test]
+fn gradients_of_nine_models_on_real_inputs_equal_central_differences() {
+    use ModelName::*;
+    const TREES: &[&str] = &["sst/test.txt.gz"];
+    const SENTENCES: &[&str] = &["wikigold/wikigold.txt.gz"];
+    const LATTICES: &[&str] = &["newswire/test.arcs.txt.gz"];
+    let sets = [
+        (TreeLstm, TREES),
+        (TreeLstm2Type, TREES),
+        (TreeGru, TREES),
+        (MvRnn, TREES),
+        (BiLstmTagger, SENTENCES),
+        (BiLstmTaggerChar, SENTENCES),
+        (LatticeLstm, LATTICES),
+        (LatticeGru, LATTICES),
+        (LstmNmt, &["iwslt15/tst2013.en.gz", "iwslt15/tst2013.vi.gz"]),
+    ];
+    let mut rng = Random::seed_from_u64(7);
+    for (name, files) in sets {
+        let paths = files.iter().map(|file| shared(Path::new("datasets").join(file)));
+        let Some(paths) = paths.collect::<Option<Vec<PathBuf>>>() else { return };
+        let gathered = build_vocabularies(name.family(), &paths).unwrap();
+        // Each word of MV-RNN has a matrix.
+        let hidden = if name == MvRnn { 32 } else { 128 };
+        let config = ModelConfig::new(name, hidden, None, gathered.outputs);
+        let lexicon = Arc::new(gathered.lexicon);
+        let model = Zoo::new(&config, &lexicon).unwrap();
+        let mut inputs: Vec<ZooInput> =
+            inputs(&lexicon, &paths[0]).unwrap().take(2).map(Result::unwrap).collect();
+        for input in &mut inputs {
+            if let ZooInput::Source(source) = input {
+                source.stop = Stop::Forced([5, 9, 7].into());
+            }
+        }
+        let parameters = Parameters::random(model.network(), &mut rng);
+        let network = model.network().clone();
+        let graph = Engine::new(model, parameters).unwrap().graphs(&inputs).unwrap().remove(0);
+        let training = training_network(&network, |_| true, |_| false).unwrap();
+        let objective = Objective::new(training, graph, &mut rng);
+        let mut point = objective.random_point(&mut rng);
+        point.scale(0.1);
+        let mut direction = objective.random_point(&mut rng);
+        let elements = direction.parameters.iter().map(Vec::len).sum::<usize>();
+        direction.scale((3.0 / elements as f64).sqrt());
+        let expected = objective.difference(&point, &direction, 2e-3).expect("no kink");
+        let got = objective.derivative(&point, &direction);
+        let error = (expected - got).abs() / expected.abs().max(1e-3);
+        assert!(error <= 1e-6, "{name:?}: expected {expected}, got {got}");
+    }
 }
 
 #[test]

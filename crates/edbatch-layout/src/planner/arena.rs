@@ -91,8 +91,8 @@ impl Span {
 }
 
 impl Planner {
-    /// Finds the spans of batches and prologues, and the last batch that reads each of them. No span
-    /// is freed yet.
+    /// Finds the spans of batches and prologues, and the last batch that reads each of them. No
+    /// span is freed yet.
     pub(super) fn find_spans(&mut self, mini_batch: &MiniBatch<'_>) {
         self.distinct.find(mini_batch);
         self.list_values(mini_batch);

@@ -9,12 +9,12 @@ use crate::plan::{Action, Operand, Plan, Step, ValueRow, Want};
 use crate::program::Program;
 use crate::training_plan::{CallSums, GivenSum, TrainingPlan};
 
-/// What the way back knows about each value: nodes first, then given values.
+/// Facts about the way back. Values are numbered: nodes first, then given values.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Back {
     /// By node: true if the loss depends on it, and its cell has an adjoint.
     live: Vec<bool>,
-    /// By batch: true if a call is live. Then all its calls run back, and nobody reads the others.
+    /// By batch: true if a call is live. Then all its calls run back, also those that are not read.
     returns: Vec<bool>,
     /// By node: the row of its adjoint call.
     row_of: Vec<u32>,

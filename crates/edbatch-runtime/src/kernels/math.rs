@@ -33,8 +33,8 @@ pub fn log_softmax(level: Level, row: &mut [f32]) {
     simd::run(level, Softmax { row, log: true });
 }
 
-/// `out[i] = Σ_j matrix[i, j]` for a row-major matrix with a row for each element of `out`. Sums are
-/// computed as in [`softmax`].
+/// `out[i] = Σ_j matrix[i, j]` for a row-major matrix with a row for each element of `out`. Sums
+/// are computed as in [`softmax`].
 pub fn sum_rows(level: Level, matrix: &[f32], out: &mut [f32]) {
     let columns = matrix.len().checked_div(out.len()).unwrap_or(0);
     assert_eq!(columns * out.len(), matrix.len(), "elements of the matrix");

@@ -130,7 +130,8 @@ impl fmt::Display for TrainError {
             Self::Engine(error) => error.fmt(f),
             Self::Run(error) => error.fmt(f),
             Self::Backend => f.write_str(
-                "the backend computes no gradients: use the CPU backend, with a program for training",
+                "the backend computes no gradients: use the CPU backend, with a program for \
+                 training",
             ),
             Self::TargetsOfInputs { inputs, targets } => {
                 write!(f, "expected targets for each of {inputs} inputs, got {targets} lists")

@@ -256,7 +256,8 @@ impl<M: Model> Trainer<M> {
     }
 
     /// Adds the gradients of a loss to the gradients of parameters, given its gradients by the rows
-    /// that the last [`forward`](Self::forward) returned.
+    /// that the last [`forward`](Self::forward) returned. The loss does not depend on a row whose
+    /// gradient is empty.
     ///
     /// Returns for each input the gradients of its given rows, in the order in which it gave them,
     /// if [`TrainerOptions::given_gradients`] is set; else nothing.
@@ -281,14 +282,19 @@ impl<M: Model> Trainer<M> {
             let (mut elements, mut wanted) = (Vec::new(), 0);
             for &(end, _) in &pass.ends {
                 let given = of_inputs.next().ok_or(TrainError::GradientsOfInputs)?;
-                let records = pass.plan.forward.wanted[wanted..end].iter();
-                let widths = records.map(|(row, _)| {
-                    self.program.record(row.record).widths.iter().sum::<u32>() as usize
-                });
-                if !widths.eq(given.iter().map(<[f32]>::len)) {
+                let emitted = &pass.plan.forward.wanted[wanted..end];
+                if emitted.len() != given.len() {
                     return Err(TrainError::GradientsOfInputs);
                 }
-                given.iter().for_each(|row| elements.extend_from_slice(row));
+                for (row, (emitted, _)) in given.iter().zip(emitted) {
+                    let widths = &self.program.record(emitted.record).widths;
+                    let width = widths.iter().sum::<u32>() as usize;
+                    if !row.is_empty() && row.len() != width {
+                        return Err(TrainError::GradientsOfInputs);
+                    }
+                    elements.extend_from_slice(row);
+                    elements.resize(elements.len() + width - row.len(), 0.0);
+                }
                 wanted = end;
             }
             flat.push(elements);
@@ -320,8 +326,8 @@ impl<M: Model> Trainer<M> {
     }
 
     /// Adds the gradients of a cross-entropy to the gradients of parameters: `weight` times the sum
-    /// over all emitted rows that have a target. Each input has a target or `None` for each row that
-    /// it emits.
+    /// over all emitted rows that have a target. Each input has a target or `None` for each row
+    /// that it emits.
     ///
     /// For the mean over a mini-batch of N inputs, the weight is 1 / N, also if they are divided
     /// between several calls.
@@ -569,11 +575,11 @@ impl<M: Model> Trainer<M> {
 enum OutputsOf<'a> {
     /// For each part, the elements of the gradients of all emitted rows.
     Rows(&'a [Vec<f32>]),
-    /// Those of a weighted sum of cross-entropies.
+    /// The loss is a weighted sum of cross-entropies.
     CrossEntropy { weight: f32 },
 }
 
-/// Returns a pass, even after a panic: it is decided anew before it is used.
+/// Returns a pass, even after a panic: each mini-batch decides it again.
 fn pass(slot: &mut Mutex<Pass>) -> &mut Pass {
     slot.get_mut().unwrap_or_else(PoisonError::into_inner)
 }

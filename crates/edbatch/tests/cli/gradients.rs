@@ -36,8 +36,8 @@ fn compare(expected: &[u8], got: &[u8], what: &str) {
     }
 }
 
-/// Both backends give the gradients and the loss of PyTorch; on the CPU, with the same bytes for all
-/// mini-batches, policies and threads.
+/// Both backends give the gradients and the loss of PyTorch; on the CPU, with the same bytes for
+/// all mini-batches, policies and threads.
 #[test]
 fn gradients_of_nine_models_equal_those_of_pytorch() {
     let scratch = Scratch::new("gradients");
