@@ -97,7 +97,9 @@ impl<D: Device> Cuda<D> {
             let launched = slots.try_for_each(|slot| {
                 let Slot { commands, memory, .. } = &all[slot];
                 let _span = span!(TRACE, "launch", words = commands.words().len() as u64);
-                loaded.launch_waves(commands, memory.arguments(loaded))
+                let to = memory.device_commands.memory.as_ref().expect("reserved");
+                let from = memory.commands.memory.as_ref().expect("reserved");
+                loaded.launch_waves(commands, memory.arguments(loaded), to, from)
             });
             // Launches use the memory of the slots until they have ended, also after an error.
             let _span = span!(TRACE, "wait");
@@ -188,13 +190,11 @@ impl<D: Device> Slot<D> {
     fn reserve(&mut self, loaded: &Loaded<D>) -> Result<(), BackendError> {
         let Self { memory, commands, .. } = self;
         let device = &*loaded.device;
-        // Teams copy four words at a time.
+        // Teams copy four words at a time; for waves, the driver copies them.
         let words = commands.words().len().next_multiple_of(4);
         let to = memory.commands.reserve(device, words)?;
         device.host_mut(to)[..commands.words().len()].copy_from_slice(commands.words());
-        if loaded.teams.is_some() {
-            memory.device_commands.reserve(device, words)?;
-        }
+        memory.device_commands.reserve(device, words)?;
         memory.arena.reserve(device, commands.arena())?;
         memory.outputs.reserve(device, commands.outputs())?;
         memory.indices.reserve(device, commands.indices())?;

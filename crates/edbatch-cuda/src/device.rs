@@ -201,6 +201,16 @@ pub(crate) trait Device: Send + Sync + 'static {
     /// If the memory is shorter than `words`, or the driver reports an error.
     fn fill(&self, memory: &Self::Memory, words: &[u32]) -> Result<(), CudaError>;
 
+    /// Copies the first words of host memory to memory of this device, after all earlier launches
+    /// of waves and before the later ones. The host does not wait.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
+    ///
+    /// # Panics
+    /// If `from` is not of [`Side::Host`], or one of the two is too short.
+    fn copy(&self, to: &Self::Memory, from: &Self::Memory, words: usize) -> Result<(), CudaError>;
+
     /// Returns host memory as words.
     ///
     /// # Panics
@@ -258,7 +268,8 @@ pub(crate) trait Device: Send + Sync + 'static {
     /// If one of them failed.
     fn is_idle(&self, stream: usize) -> Result<bool, CudaError>;
 
-    /// Launches a program's `wave_kernel` after all earlier launches of waves.
+    /// Launches a program's `wave_kernel` after all earlier launches of waves. The calling thread
+    /// has allocated or copied memory of this device before, and used no other device since.
     ///
     /// # Errors
     /// If `blocks` is 0, or the driver reports an error.

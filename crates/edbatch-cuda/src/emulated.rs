@@ -185,6 +185,10 @@ impl Device for Emulated {
         Ok(())
     }
 
+    fn copy(&self, to: &HostMemory, from: &HostMemory, words: usize) -> Result<(), CudaError> {
+        self.fill(to, &self.host(from)[..words])
+    }
+
     fn host<'a>(&self, memory: &'a HostMemory) -> &'a [u32] {
         let start = memory.of_host().as_ptr();
         // SAFETY: the allocation has this many initialised words; by the contract of `Device` no

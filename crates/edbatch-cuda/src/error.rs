@@ -144,8 +144,8 @@ impl fmt::Display for CudaError {
                 write!(f, "a generated kernel does not compile, which is a bug: {log}")
             }
             CudaError::Memory { what, bytes } => {
-                let megabytes = *bytes as f64 / 1e6;
-                write!(f, "out of memory: failed to allocate {megabytes:.1} MB on {what}")
+                let kilobytes = bytes.div_ceil(1000);
+                write!(f, "out of memory: failed to allocate {kilobytes} KB on {what}")
             }
             CudaError::Failed { what, why } => write!(f, "{what}: {why}"),
             CudaError::BarrierTimeout { timeout } => write!(

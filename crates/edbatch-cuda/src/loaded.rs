@@ -174,12 +174,16 @@ impl<D: Device> Loaded<D> {
         })
     }
 
-    /// Launches all waves of a command list.
+    /// Launches all waves of a command list in host memory, after it is copied to the device.
     pub(super) fn launch_waves(
         &self,
         commands: &CommandList,
         mut arguments: Arguments,
+        to: &D::Memory,
+        from: &D::Memory,
     ) -> Result<(), CudaError> {
+        self.device.copy(to, from, commands.words().len())?;
+        arguments.commands = self.device.address(to);
         // Further blocks would only wait for an SM, so each block takes several jobs instead.
         let max = BLOCKS_PER_SM * self.device.properties().sms as usize;
         for wave in 0..commands.waves() {
@@ -220,7 +224,7 @@ impl<D: Device> Loaded<D> {
                 device.team_pool().run(&kernel, &[part])?;
             }
             None => {
-                let launched = self.launch_waves(&commands, arguments);
+                let launched = self.launch_waves(&commands, arguments, &device_commands, &words);
                 // Launches use the memory until they have ended, also after an error.
                 device.wait().and(launched)?;
             }

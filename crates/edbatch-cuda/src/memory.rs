@@ -10,7 +10,7 @@ use super::device::{Device, Side};
 /// The memory of a slot. Buffers grow by half, so a steady state allocates nothing.
 pub(super) struct PlanMemory<D: Device> {
     pub(super) commands: Buffer<D>,
-    /// A team's copy of the command list.
+    /// The device's copy of the command list.
     pub(super) device_commands: Buffer<D>,
     pub(super) given: Buffer<D>,
     pub(super) arena: Buffer<D>,
@@ -24,13 +24,13 @@ pub(super) struct PlanMemory<D: Device> {
 impl<D: Device> PlanMemory<D> {
     pub(super) fn new() -> Self {
         Self {
-            commands: Buffer::new(Side::Host, "a command list"),
-            device_commands: Buffer::new(Side::Device, "a command list"),
-            given: Buffer::new(Side::Host, "given rows"),
-            arena: Buffer::new(Side::Device, "the arena of a mini-batch's values"),
-            stay: [(); 2].map(|()| Buffer::new(Side::Device, "rows that stay")),
-            outputs: Buffer::new(Side::Host, "outputs"),
-            indices: Buffer::new(Side::Host, "outputs"),
+            commands: Buffer::new(Side::Host, "a command list in pinned memory"),
+            device_commands: Buffer::new(Side::Device, "a command list on the device"),
+            given: Buffer::new(Side::Host, "given rows in pinned memory"),
+            arena: Buffer::new(Side::Device, "the arena of a mini-batch on the device"),
+            stay: [(); 2].map(|()| Buffer::new(Side::Device, "rows that stay on the device")),
+            outputs: Buffer::new(Side::Host, "outputs in pinned memory"),
+            indices: Buffer::new(Side::Host, "outputs in pinned memory"),
         }
     }
 }

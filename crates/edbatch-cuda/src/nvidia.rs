@@ -230,6 +230,16 @@ impl Device for Nvidia {
         self.wait()
     }
 
+    fn copy(&self, to: &NvidiaMemory, from: &NvidiaMemory, words: usize) -> Result<(), CudaError> {
+        self.bind()?;
+        assert!(words <= to.words, "{words} words to {}", to.words);
+        let (from, stream) = (&self.host(from)[..words], self.stream.cu_stream());
+        // SAFETY: both allocations have at least this many words; by the contract of `Device` they
+        // live, and the host does not write them, until the launches that follow have ended.
+        unsafe { result::memcpy_htod_async(to.address, from, stream) }
+            .map_err(failed("copying to the device"))
+    }
+
     fn host<'a>(&self, memory: &'a NvidiaMemory) -> &'a [u32] {
         // SAFETY: the allocation has this many initialised words; by the contract of `Device` no
         // launch writes them while the slice is in use.
@@ -308,7 +318,7 @@ impl Device for Nvidia {
         blocks: u32,
         arguments: &Arguments,
     ) -> Result<(), CudaError> {
-        self.bind()?;
+        // The device is bound to this thread, by the contract: a call less for each wave.
         let mut arguments = *arguments;
         let parameter: *mut Arguments = &mut arguments;
         // SAFETY: the kernel takes one parameter, which has the layout of `block.h` and is copied
