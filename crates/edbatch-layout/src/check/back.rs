@@ -16,8 +16,8 @@ use crate::training_plan::TrainingPlan;
 /// - `back` has a step for each batch that the loss depends on, in reverse order: the adjoint cell,
 ///   for the same calls;
 /// - the operands of these steps hold what the calls read and wrote, in full, and each gradient
-/// sums the output gradients of the value and the contributions of its readers: each reader that
-/// the loss depends on, once, last calls first;
+///   sums the output gradients of the value and the contributions of its readers: each reader that
+///   the loss depends on, once, last calls first;
 /// - the rows of all adjoint calls are whole at the end, and the lists of sums name each of them
 ///   once, in the order of the calls.
 ///
