@@ -1,5 +1,6 @@
 //! `cargo xtask ci`: the checks that a change must pass, in order, up to the first failure.
 
+mod driver;
 mod examples;
 mod packages;
 mod size;
@@ -25,7 +26,8 @@ pub(crate) struct Args {
 
     /// Also run checks that take minutes or need special tools: the minimum Rust version, the
     /// oldest versions of dependencies, licences and advisories, the book, a target without std,
-    /// sanitizers, fuzz targets, sharded corpora, all floats.
+    /// sanitizers, fuzz targets, sharded corpora, all floats, all models on a CUDA driver without a
+    /// device.
     #[arg(long)]
     long: bool,
 
@@ -88,6 +90,7 @@ impl Step {
     fn passes(&self, skips: &Skips) -> Result<bool, Failure> {
         let command = match self.action {
             Action::Command(command) => command,
+            Action::Driver { all } => return driver::pass(all, skips),
             Action::Examples => return examples::pass(),
             Action::Packages => return packages::pass(),
             Action::MinimalVersions => return versions::oldest_suffice(),

@@ -215,6 +215,34 @@ impl Probe {
         run.wait()?;
         Ok(Measured { device, host, call, work: run.work() })
     }
+
+    /// Returns the nanoseconds until the host sees the end of `launches` launches of a team each,
+    /// on streams of their own. Each team has `blocks` blocks and a thousand barriers. If launches
+    /// overlap, several take about as long as one.
+    ///
+    /// # Errors
+    /// If a launch fails, or memory cannot be allocated.
+    pub fn side_by_side(
+        &self,
+        launches: usize,
+        blocks: u32,
+        samples: usize,
+    ) -> Result<Vec<f64>, CudaError> {
+        let barriers = Experiment::Barriers { teams: 1, blocks };
+        let runs = (0..launches).map(|_| Run::new(self, barriers));
+        let mut runs = runs.collect::<Result<Vec<_>, _>>()?;
+        let mut sample = || -> Result<f64, CudaError> {
+            let began = Instant::now();
+            for (stream, run) in runs.iter_mut().enumerate() {
+                run.launch_on(Some(stream))?;
+            }
+            runs.iter().try_for_each(Run::wait)?;
+            Ok(began.elapsed().as_nanos() as f64)
+        };
+        // The first one creates the streams.
+        sample()?;
+        (0..samples).map(|_| sample()).collect()
+    }
 }
 
 type Memory = <Nvidia as Device>::Memory;
@@ -278,9 +306,14 @@ impl<'a> Run<'a> {
     }
 
     fn launch(&mut self) -> Result<(), CudaError> {
+        self.launch_on(None)
+    }
+
+    /// Launches on a stream of teams, or else on the stream of waves.
+    fn launch_on(&mut self, stream: Option<usize>) -> Result<(), CudaError> {
         self.arguments.number += 1;
         let Probe { device, program, .. } = self.probe;
-        device.launch_probe(program, self.grid, self.how, &self.arguments)
+        device.launch_probe(program, stream, self.grid, self.how, &self.arguments)
     }
 
     /// Polls the word that the last block writes.
@@ -352,7 +385,7 @@ impl<'a> Run<'a> {
             number: 1,
             ..self.arguments
         };
-        let launched = device.launch_probe(program, 1, Launching::Plain, &arguments);
+        let launched = device.launch_probe(program, None, 1, Launching::Plain, &arguments);
         // The launch uses the memory until it has ended, also after an error.
         device.wait().and(launched)?;
         Ok(device.host(&to)[..bytes / 4].to_vec())

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use super::driver;
+
 /// A check.
 pub(super) struct Step {
     pub(super) name: &'static str,
@@ -19,6 +21,8 @@ pub(super) struct Step {
 pub(super) enum Action {
     /// Runs a command. Its words are separated by single spaces.
     Command(&'static str),
+    /// Runs some or all models on a CUDA driver that needs no device.
+    Driver { all: bool },
     /// Runs the examples and compares their output.
     Examples,
     /// Packages every crate, and builds each from its package.
@@ -47,6 +51,8 @@ enum Needs {
     Nothing,
     /// A processor with AVX2 and FMA.
     Avx2,
+    /// A CUDA driver that needs no device, NVRTC, and a C++ compiler.
+    Driver,
     /// 64-bit Linux on such a processor.
     LinuxOnX86,
     /// The standard library of another target, and how to install it.
@@ -86,6 +92,7 @@ impl Step {
     pub(super) fn lacking(&self) -> Option<String> {
         match self.needs {
             Needs::Nothing => None,
+            Needs::Driver => driver::lacking(),
             Needs::Avx2 => (!has_avx2()).then(|| "this processor lacks avx2".into()),
             Needs::LinuxOnX86 => (!cfg!(all(target_arch = "x86_64", target_os = "linux")))
                 .then(|| "this is not 64-bit Linux on x86".into()),
@@ -151,6 +158,7 @@ pub(super) const STEPS: &[Step] = &[
         "cargo test --release -p pqtree --test golden -- --include-ignored",
     ),
     Step::of("packages", Action::Packages),
+    Step::of("cuda-driver", Action::Driver { all: false }).needs(Needs::Driver),
     Step::new(
         "minimum-rust",
         concat!(
@@ -232,6 +240,9 @@ pub(super) const STEPS: &[Step] = &[
         "cargo test --release -p edbatch-cuda --test device_code -- --include-ignored",
     )
     .when(When::Long),
+    Step::of("all-on-cuda-driver", Action::Driver { all: true })
+        .when(When::Long)
+        .needs(Needs::Driver),
     Step::new(
         "corpora",
         "cargo test --release -p edbatch --test corpora -- --ignored --nocapture --test-threads=1",
@@ -260,7 +271,8 @@ impl fmt::Display for Step {
         }
         match self.action {
             Action::Command(command) => f.write_str(command),
-            Action::Examples
+            Action::Driver { .. }
+            | Action::Examples
             | Action::Packages
             | Action::MinimalVersions
             | Action::Semver

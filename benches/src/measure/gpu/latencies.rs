@@ -7,6 +7,7 @@ use edbatch_cuda::measure::{Experiment, Launching, Probe};
 use crate::Failure;
 use crate::measure::gpu::probe::SAMPLES;
 use crate::record::finding::{Finding, Outcome};
+use crate::spread::Spread;
 
 /// Bytes of a command list for 64 trees, and of their outputs.
 const COMMAND_LIST: usize = 32 << 10;
@@ -22,6 +23,7 @@ pub(super) fn latencies(
 ) -> Result<Vec<Finding>, Failure> {
     let processors = probe.hardware().sms;
     let mut findings = Vec::new();
+    let mut side_by_side = None;
     let mut add = |what: &str, nanoseconds: &[f64]| {
         let micros: Vec<f64> = nanoseconds.iter().map(|ns| ns / 1e3).collect();
         findings.push(Finding::measured("latencies", what, &micros, "µs"));
@@ -57,6 +59,19 @@ pub(super) fn latencies(
         add(&format!("barrier of {blocks} blocks{beside}"), &each);
     }
 
+    // Eight mini-batches of separate engines are eight launches.
+    if 8 * TEAM <= processors {
+        progress("launches side by side");
+        let [one, eight] = [1, 8].map(|launches| probe.side_by_side(launches, TEAM, SAMPLES));
+        let (one, eight) = (one?, eight?);
+        add("a launch of many barriers, until the host sees its end", &one);
+        add("eight such launches on eight streams", &eight);
+        let times = Spread::of(&eight).median / Spread::of(&one).median;
+        let verb = if times < 2.0 { "overlap" } else { "queue" };
+        let note = format!("they {verb}: {times:.1} times as long as one");
+        side_by_side = Some(Finding::new("latencies", "eight launches", Outcome::Passed, note));
+    }
+
     progress("transfers");
     for (name, experiment) in [
         ("read of a 32 KB command list", Experiment::Pull { blocks: TEAM, bytes: COMMAND_LIST }),
@@ -67,5 +82,6 @@ pub(super) fn latencies(
         add(&format!("{name}, with its launch, on the device"), &measured.device);
         add(&format!("{name}, until the host sees its end"), &measured.host);
     }
+    findings.extend(side_by_side);
     Ok(findings)
 }

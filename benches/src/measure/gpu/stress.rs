@@ -37,11 +37,15 @@ pub(super) fn stress(
         engines.push((first, &subject.expected[..]));
     }
     let (plans, wrong) = (AtomicU64::new(0), Mutex::new(None::<String>));
+    // Milliseconds of all engines: all together, and from plan to outputs, when they wait for SMs
+    // and for the device.
+    let (took, waited) = (AtomicU64::new(0), AtomicU64::new(0));
     let count = engines.len();
     thread::scope(|scope| {
         for (first, (mut engine, expected)) in engines.into_iter().enumerate() {
-            let (plans, wrong) = (&plans, &wrong);
+            let (plans, wrong, took, waited) = (&plans, &wrong, &took, &waited);
             scope.spawn(move || {
+                let began = Instant::now();
                 for index in (first..).map(|index| index % expected.len()) {
                     let goes_on = wrong.lock().is_ok_and(|wrong| wrong.is_none());
                     if Instant::now() >= until || !goes_on {
@@ -58,6 +62,9 @@ pub(super) fn stress(
                     }
                     plans.fetch_add(1, Ordering::Relaxed);
                 }
+                took.fetch_add(began.elapsed().as_millis() as u64, Ordering::Relaxed);
+                let own = engine.statistics().execute.as_millis() as u64;
+                waited.fetch_add(own, Ordering::Relaxed);
             });
         }
     });
@@ -67,7 +74,14 @@ pub(super) fn stress(
     {
         Some(wrong) => (Outcome::Failed, format!("after {plans} mini-batches: {wrong}")),
         None if plans == 0 => (Outcome::Stopped, "before the first mini-batch".into()),
-        None => (Outcome::Passed, format!("{plans} mini-batches without a changed bit")),
+        None => {
+            let [took, waited] = [took, waited].map(|time| time.into_inner() as f64 / 1e3);
+            let note = format!(
+                "{plans} mini-batches without a changed bit; engines waited {waited:.1} of \
+                 {took:.1} s"
+            );
+            (Outcome::Passed, note)
+        }
     };
     Ok(vec![Finding::new("stress", &what, outcome, note)])
 }

@@ -32,10 +32,12 @@ impl Nvidia {
         })
     }
 
-    /// Launches the probe kernel after all earlier launches.
+    /// Launches the probe kernel after all earlier launches of a stream: one of teams, or that of
+    /// waves.
     pub(crate) fn launch_probe(
         &self,
         program: &NvidiaProgram,
+        stream: Option<usize>,
         blocks: u32,
         how: Launching,
         arguments: &ProbeArguments,
@@ -44,7 +46,8 @@ impl Nvidia {
         let parameter: *const ProbeArguments = arguments;
         let parameters = &mut [parameter.cast_mut().cast::<c_void>()];
         let (grid, threads) = ((blocks, 1, 1), (THREADS, 1, 1));
-        let (function, stream) = (program.function, self.stream.cu_stream());
+        let stream = stream.map_or(Ok(&*self.stream), |stream| self.team_stream(stream))?;
+        let (function, stream) = (program.function, stream.cu_stream());
         // SAFETY: the kernel takes one parameter, which has the layout of `probe.cu` and is copied
         // before the call returns. The memory that it points to lives until the caller has waited.
         let launched = unsafe {

@@ -1,0 +1,203 @@
+//! Runs models on a CUDA driver that needs no device: it executes the code that NVRTC produces, and
+//! checks every driver call, every address, and every race. Results must have the CPU's bytes.
+//!
+//! The driver is in `$EDBATCH_SHARED/tools/fake-cuda`, whose README says what it checks.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use super::skips::Skips;
+use crate::{Failure, root};
+
+/// The models of the short check, and the others.
+const MODELS: [&str; 4] = ["bilstm_tagger_char", "lstm_nmt", "mv_rnn", "tree_lstm"];
+const OTHERS: [&str; 5] =
+    ["bilstm_tagger", "lattice_gru", "lattice_lstm", "tree_gru", "tree_lstm_2type"];
+
+/// The libraries of NVRTC's Python packages, which `.ci/run` installs.
+const NVRTC_13: &str = "target/nvrtc/nvidia/cu13/lib/libnvrtc.so.13";
+const NVRTC_12: &str = "target/nvrtc12/nvidia/cuda_nvrtc/lib/libnvrtc.so.12";
+
+/// Mistakes in the code of a TreeLSTM: text and its replacement, everywhere or at one place.
+const MISTAKES: [&str; 7] = [
+    "atom.acq_rel=>atom.relaxed",
+    "atom.acq_rel=>atom.acquire",
+    "ld.acquire=>ld.relaxed",
+    "membar.sys=>//",
+    "ld.global.cg.f32=>ld.global.nc.f32",
+    "st.shared=>//",
+    "9:fma.rn.f32=>//",
+];
+
+/// A run of a model.
+#[derive(Clone, Copy)]
+struct Run {
+    model: &'static str,
+    /// Values of `EDBATCH_CUDA`, `FAKE_CUDA_DEVICE`, `FAKE_CUDA_DRIVER` and `FAKE_CUDA_MUTATE`.
+    driver: &'static str,
+    device: &'static str,
+    version: &'static str,
+    mistake: Option<&'static str>,
+    nvrtc: &'static str,
+}
+
+/// Returns the reason why the check cannot run on this machine, or `None` if it can.
+pub(super) fn lacking() -> Option<String> {
+    if !tool().is_some_and(|tool| tool.is_dir()) {
+        return Some("there is no $EDBATCH_SHARED/tools/fake-cuda".into());
+    }
+    if !root().join(NVRTC_13).exists() {
+        return Some(format!("there is no {NVRTC_13}: .ci/run installs it"));
+    }
+    let compiler = Command::new("c++").arg("--version").output();
+    compiler.is_err().then(|| "there is no C++ compiler".into())
+}
+
+/// Returns the folder of the driver's source.
+fn tool() -> Option<PathBuf> {
+    Some(Path::new(&std::env::var_os("EDBATCH_SHARED")?).join("tools/fake-cuda"))
+}
+
+/// Builds the driver, and runs the short check or all of it.
+pub(super) fn pass(all: bool, skips: &Skips) -> Result<bool, Failure> {
+    let folder = root().join("target/fake-cuda");
+    let build = tool().ok_or("EDBATCH_SHARED is not set")?.join("build.sh");
+    let built = Command::new("sh").arg(build).arg(&folder).status()?.success();
+    let cargo = ["build", "-p", "edbatch", "--all-features"];
+    if !built || !Command::new("cargo").args(cargo).current_dir(root()).status()?.success() {
+        return Ok(false);
+    }
+    let (model, driver) = ("tree_lstm", "teams");
+    let (device, version, mistake, nvrtc) = ("h100", "13000", None, NVRTC_13);
+    let first = Run { model, driver, device, version, mistake, nvrtc };
+    let mut runs = first.of(&MODELS);
+    let old = Run { version: "12040", nvrtc: NVRTC_12, ..first };
+    let has_old = root().join(NVRTC_12).exists();
+    if !has_old {
+        skips.note("cargo xtask ci, old CUDA drivers", &format!("there is no {NVRTC_12}"))?;
+    } else if !all {
+        runs.extend(old.of(&[model]));
+    }
+    if all {
+        let models = [&MODELS[..], &OTHERS].concat();
+        runs.extend(first.of(&OTHERS));
+        let others = ["a100", "b200", "rtx5090"];
+        runs.extend(others.iter().flat_map(|&device| Run { device, ..first }.of(&models)));
+        let olds = [old, Run { device: "a100", ..old }];
+        runs.extend(olds.iter().filter(|_| has_old).flat_map(|old| old.of(&models)));
+        runs.extend(MISTAKES.map(|mistake| Run { mistake: Some(mistake), ..first }));
+    }
+    let (next, passed) = (AtomicUsize::new(0), AtomicBool::new(true));
+    let work = || {
+        while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            passed.fetch_and(print(run, run.check(&folder)), Ordering::Relaxed);
+        }
+    };
+    thread::scope(|scope| {
+        let threads = thread::available_parallelism().map_or(1, Into::into);
+        (0..threads).for_each(|_| drop(scope.spawn(work)));
+    });
+    let stored = print(&"without NVRTC, with stored kernels", first.finds_stored(&folder));
+    let too_new = Run { version: "12040", ..first };
+    let named = print(&"NVRTC 13 for an older driver", too_new.names_the_package(&folder));
+    Ok(passed.into_inner() && stored && named)
+}
+
+/// Prints the outcome of a check, and returns true if it passed.
+fn print(what: &dyn fmt::Display, outcome: Result<(), Failure>) -> bool {
+    let error = outcome.err();
+    println!("{what}: {}", error.as_ref().map_or("passed".into(), |error| error.to_string()));
+    error.is_none()
+}
+
+impl Run {
+    /// Returns the same run of other models, with teams and with waves.
+    fn of(self, models: &[&'static str]) -> Vec<Self> {
+        let drivers = |&model| ["teams", "waves"].map(|driver| Self { model, driver, ..self });
+        models.iter().flat_map(drivers).collect()
+    }
+
+    /// Runs the model by a backend, with the CUDA libraries in `libraries`. Kernels are stored
+    /// below `cache`, and the driver's log is returned.
+    fn infer(
+        &self,
+        backend: &str,
+        libraries: &Path,
+        cache: &Path,
+    ) -> Result<(Output, String), Failure> {
+        let name = self.to_string().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+        let log = cache.join(name + ".log");
+        fs::create_dir_all(cache)?;
+        fs::write(&log, "")?;
+        let model = root().join("crates/edbatch/tests/goldens-small").join(self.model);
+        // Cargo builds the program next to this one.
+        let mut command = Command::new(std::env::current_exe()?.with_file_name("edbatch"));
+        command.arg("infer").arg(model).args(["--backend", backend]).envs([
+            ("EDBATCH_CUDA", self.driver),
+            ("FAKE_CUDA_DEVICE", self.device),
+            ("FAKE_CUDA_DRIVER", self.version),
+            ("CUDA_CACHE_DISABLE", "1"),
+        ]);
+        command.envs(self.mistake.map(|mistake| ("FAKE_CUDA_MUTATE", mistake)));
+        command.env("EDBATCH_CUDA_LIBRARIES", libraries).env("LD_LIBRARY_PATH", libraries);
+        command.env("FAKE_CUDA_NVRTC", root().join(self.nvrtc)).env("FAKE_CUDA_LOG", &log);
+        let output = command.env("XDG_CACHE_HOME", cache).output()?;
+        Ok((output, fs::read_to_string(log)?))
+    }
+
+    /// Checks that the CPU's bytes are written and that the driver finds nothing. With a mistake,
+    /// one of the two must fail.
+    fn check(&self, folder: &Path) -> Result<(), Failure> {
+        let cache = folder.join("cache");
+        let (expected, _) = self.infer("cpu", folder, &cache)?;
+        let (got, log) = self.infer("cuda", folder, &cache)?;
+        let finding = log.lines().find(|line| line.starts_with("FINDING"));
+        let wrong = if let Some(finding) = finding {
+            Some(finding.to_string())
+        } else if !got.status.success() {
+            Some(String::from_utf8_lossy(&got.stderr).into())
+        } else if got.stdout != expected.stdout {
+            Some("other bytes than the CPU's".into())
+        } else {
+            (!log.contains("SUMMARY")).then(|| "the driver was not used".into())
+        };
+        match (wrong, self.mistake) {
+            (Some(wrong), None) => Err(wrong.into()),
+            (None, Some(_)) => Err("the mistake is not found".into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that a machine without NVRTC runs the kernels that `check` has stored.
+    fn finds_stored(&self, folder: &Path) -> Result<(), Failure> {
+        let (alone, cache) = (folder.join("alone"), folder.join("cache"));
+        fs::create_dir_all(&alone)?;
+        fs::copy(folder.join("libcuda.so.1"), alone.join("libcuda.so.1"))?;
+        let (expected, _) = self.infer("cpu", folder, &cache)?;
+        let (got, _) = self.infer("cuda", &alone, &cache)?;
+        let errors = String::from_utf8_lossy(&got.stderr);
+        let is_same = got.status.success() && got.stdout == expected.stdout;
+        let compiles = errors.contains("compil");
+        if is_same && !compiles { Ok(()) } else { Err(errors.into()) }
+    }
+
+    /// Checks that the error names the package that fits the driver, if nothing is stored.
+    fn names_the_package(&self, folder: &Path) -> Result<(), Failure> {
+        let (got, _) = self.infer("cuda", folder, &folder.join("empty"))?;
+        let errors = String::from_utf8_lossy(&got.stderr);
+        let named = errors.contains("nvidia-cuda-nvrtc-cu12==12.4.127");
+        if named && !got.status.success() { Ok(()) } else { Err(errors.into()) }
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { model, driver, device, version, mistake, .. } = self;
+        write!(f, "{model}, {driver}, {device}, driver {version}")?;
+        mistake.map_or(Ok(()), |mistake| write!(f, ", {mistake}"))
+    }
+}
