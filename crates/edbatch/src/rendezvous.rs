@@ -60,9 +60,12 @@ impl Rendezvous {
         while state.rounds == round {
             if state.arrived.len() >= state.threads.min(state.left) {
                 state.failed = run(&state.arrived).err();
+                // A notification is a system call, even if nobody waits.
+                if state.arrived.len() > 1 {
+                    self.changed.notify_all();
+                }
                 state.arrived.clear();
                 state.rounds += 1;
-                self.changed.notify_all();
                 break;
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -84,7 +87,8 @@ impl Drop for RunningPart<'_> {
             // Other threads may not begin their parts after a panic, so parts stop waiting.
             state.threads = 0;
         }
-        drop(state);
-        self.0.changed.notify_all();
+        if !state.arrived.is_empty() {
+            self.0.changed.notify_all();
+        }
     }
 }
