@@ -8,7 +8,8 @@ use super::compilation::OnCompile;
 use super::team_pool::TeamPool;
 
 /// The headers that a source may include, by name.
-pub(crate) const HEADERS: [(&str, &str); 15] = [
+pub(crate) const HEADERS: [(&str, &str); 16] = [
+    ("attention.h", include_str!("kernels/attention.h")),
     ("barrier.h", include_str!("kernels/barrier.h")),
     ("block.h", include_str!("kernels/block.h")),
     ("copies.h", include_str!("kernels/copies.h")),
@@ -16,11 +17,11 @@ pub(crate) const HEADERS: [(&str, &str); 15] = [
     ("job.h", include_str!("kernels/job.h")),
     ("launch.h", include_str!("kernels/launch.h")),
     ("matmul.h", include_str!("kernels/matmul.h")),
+    ("normalize.h", include_str!("kernels/normalize.h")),
     ("outputs.h", include_str!("kernels/outputs.h")),
     ("product.h", include_str!("kernels/product.h")),
     ("reduce.h", include_str!("kernels/reduce.h")),
     ("resident.h", include_str!("kernels/resident.h")),
-    ("softmax.h", include_str!("kernels/softmax.h")),
     ("team.h", include_str!("kernels/team.h")),
     ("tf32.h", include_str!("kernels/tf32.h")),
     ("waves.h", include_str!("kernels/waves.h")),

@@ -11,9 +11,11 @@ pub(super) fn value(operation: Operation, [a, b, c, d]: [String; 4]) -> String {
         Operation::Sub => format!("sub({a}, {b})"),
         Operation::Mul => format!("mul({a}, {b})"),
         Operation::Div => format!("div_({a}, {b})"),
+        Operation::Max => format!("larger({a}, {b})"),
+        Operation::Min => format!("smaller({a}, {b})"),
         Operation::Neg => format!("mul(-1.0f, {a})"),
         Operation::Scale(factor) => format!("mul({a}, {})", constant(factor)),
-        Operation::Slope(_) | Operation::SlopeOfProduct(_) => {
+        Operation::Larger | Operation::Slope(_) | Operation::SlopeOfProduct(_) => {
             unreachable!("adjoint cells are refused when a program is loaded")
         }
         Operation::ScaledSum(factor) => format!("mul(add({a}, {b}), {})", constant(factor)),
@@ -26,6 +28,8 @@ pub(super) fn value(operation: Operation, [a, b, c, d]: [String; 4]) -> String {
                 Function::Relu => "relu",
                 Function::Exp => "exp_",
                 Function::Log => "log_",
+                Function::Sqrt => "sqrt_",
+                Function::Erf => "erf_",
             };
             match form {
                 Form::Plain => format!("{f}({a})"),

@@ -4,8 +4,8 @@
 //! several blocks can share a batch, they divide the columns that each step of its cell writes.
 //! The work of a step is divided into **units**: unit `j` of `n` writes the columns `j`, `j + n`,
 //! `j + 2n`, …. A stack of gates has a unit per row of a gate, or per row of the stack if its
-//! weights differ in rows. An element-wise program has a unit per column, and a softmax has a
-//! single unit.
+//! weights differ in rows. An element-wise program has a unit per column. A softmax, a norm and
+//! attention have a single unit.
 //!
 //! In a **phase**, a unit may read columns that it writes itself, but not columns that other units
 //! of the phase write. So blocks need to synchronise only between phases. A product or a softmax
@@ -21,7 +21,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use edbatch_graph::Network;
+use edbatch_graph::{Network, Reduction};
 use edbatch_layout::{Base, CellPlan, CellStep, Mode, Place};
 
 /// Consecutive steps of a cell. Thread blocks can compute their units independently of each other.
@@ -108,6 +108,8 @@ pub(crate) fn recomputed(
 /// of the cell.
 fn of_arguments(step: &CellStep) -> Option<(Place, u32)> {
     match *step {
+        // Each block would compute the exponentials of a log-sum-exp again.
+        CellStep::Reduce { by: Reduction::LogSumExp, .. } => None,
         CellStep::Reduce { out, width, .. } => Some((out, width)),
         CellStep::Copy { from, out, width } => {
             let is_argument = !matches!(from.base, Base::Scratch(_) | Base::Output);
@@ -130,13 +132,17 @@ fn units(network: &Network, step: &CellStep) -> u32 {
         }
         CellStep::MatMul { m, n, .. } => m * n,
         // One thread computes a row.
-        CellStep::Softmax { .. } => 1,
+        CellStep::Normalize { .. } => 1,
+        // The threads of a block compute a call together.
+        CellStep::Attention { .. } => 1,
         CellStep::Reduce { width, .. }
         | CellStep::Elementwise { width, .. }
         | CellStep::Copy { width, .. }
         | CellStep::Share { width, .. }
+        | CellStep::Select { width, .. }
+        | CellStep::OneHot { width, .. }
         | CellStep::Fill { width, .. } => *width,
-        CellStep::Fold { rows, .. } => *rows,
+        CellStep::Fold { rows, .. } | CellStep::Dot { rows, .. } => *rows,
         CellStep::Expand { rows, columns, .. } | CellStep::Transpose { rows, columns, .. } => {
             rows * columns
         }

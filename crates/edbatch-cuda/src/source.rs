@@ -7,7 +7,9 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use edbatch_graph::Reduction;
-use edbatch_layout::{Base, CellPlan, CellStep, Elementwise, Mode, Place, Program, Weight};
+use edbatch_layout::{
+    Base, CellPlan, CellStep, Elementwise, Mode, Normalization, Place, Program, Scores, Weight,
+};
 
 use super::Precision;
 use super::command_list::{CopyJob, scratch};
@@ -34,7 +36,7 @@ pub(crate) fn source(
     precision: Precision,
 ) -> Source {
     let mut text = String::new();
-    let headers = ["functions", "job", "matmul", "reduce", "softmax", "copies", "resident"];
+    let headers = ["functions", "job", "matmul", "reduce", "attention", "copies", "resident"];
     for header in headers.into_iter().chain(["tf32"]) {
         line!(text, "#include \"{header}.h\"");
     }
@@ -118,7 +120,8 @@ impl<'a> PhaseWriter<'a> {
             line!(text, "        Units units({units}, j);");
             match step {
                 CellStep::Product { .. } => self.product(index, units, resident(index), text),
-                CellStep::Softmax { .. } => self.softmax(step, text),
+                CellStep::Normalize { .. } => self.normalize(step, text),
+                CellStep::Attention { .. } => self.attention(step, text),
                 _ => {
                     line!(text, "        block.superstep([&](u32 t) {{");
                     line!(text, "            u32 items = j.count * units.count;");
@@ -216,17 +219,66 @@ impl<'a> PhaseWriter<'a> {
         }
     }
 
-    fn softmax(&self, step: &CellStep, text: &mut String) {
-        let CellStep::Softmax { from, width, out, logarithm } = step else {
-            unreachable!("called for softmax")
+    fn normalize(&self, step: &CellStep, text: &mut String) {
+        let CellStep::Normalize { by, from, rows, width, out } = step else {
+            unreachable!("called for softmax and norms")
         };
-        let (from, to) = (self.read(*from, "call", "i"), self.write_to(*out, "call", "i"));
+        let column = format!("first + i");
+        let (from, to) = (self.read(*from, "call", &column), self.write_to(*out, "call", &column));
+        let (function, option) = match by {
+            Normalization::Softmax => ("softmax_row", "false".into()),
+            Normalization::LogSoftmax => ("softmax_row", "true".into()),
+            Normalization::LayerNorm(epsilon) => {
+                ("norm_row", format!("{}, true", constant(*epsilon)))
+            }
+            Normalization::RmsNorm(epsilon) => {
+                ("norm_row", format!("{}, false", constant(*epsilon)))
+            }
+        };
         line!(text, "        block.superstep([&](u32 t) {{");
         line!(text, "            if (t >= j.count * units.count) return;");
         line!(text, "            u32 call = j.first + t;");
-        line!(text, "            softmax_row({width}, [&](u32 i) {{ return {from}; }},");
-        line!(text, "                        [&](u32 i, float x) {{ {to} = x; }}, {logarithm});");
+        line!(text, "            for (u32 first = 0; first < {}; first += {width})", rows * width);
+        line!(text, "                {function}({width}, [&](u32 i) {{ return {from}; }},");
+        line!(text, "                        [&](u32 i, float x) {{ {to} = x; }}, {option});");
         line!(text, "        }});");
+    }
+
+    fn attention(&self, step: &CellStep, text: &mut String) {
+        let CellStep::Attention { port, scores, values, heads, width, out } = step else {
+            unreachable!("called for attention")
+        };
+        let field = |offset: u32, column: &str| {
+            format!("fresh(a.arena + all.rows[v]{} + {column})", plus(offset))
+        };
+        let of_head = width / heads;
+        let score = match scores {
+            Scores::Field(scores) => field(*scores, "head"),
+            Scores::Keys { query, keys, width } => {
+                let of_head = width / heads;
+                let column = format!("head * {of_head} + i");
+                let (query, key) = (self.read(*query, "call", &column), field(*keys, &column));
+                format!(
+                    "dot_rows({of_head}, [&](u32 i) {{ return {query}; }}, [&](u32 i) {{ return \
+                     {key}; }})"
+                )
+            }
+        };
+        let column = format!("head * {of_head} + c");
+        let value = field(*values, &column);
+        let out = Place { offset: out.offset, ..*out };
+        let (written, to) = (self.read(out, "call", &column), self.write_to(out, "call", &column));
+        let operand = self.tables() + usize::from(*port);
+        line!(text, "        u32 calls = units.count == 0 ? 0 : j.count;");
+        line!(text, "        for (u32 call = j.first; call < j.first + calls; ++call) {{");
+        line!(text, "            Values all(a.commands, j.operand({operand}), call);");
+        line!(text, "            for (u32 head = 0; head < {heads}; ++head)");
+        line!(text, "                attend(block, all.count, {of_head},");
+        line!(text, "                       [&](u32 v) {{ return {score}; }},");
+        line!(text, "                       [&](u32 v, u32 c) {{ return {value}; }},");
+        line!(text, "                       [&](u32 c) {{ return {written}; }},");
+        line!(text, "                       [&](u32 c, float x) {{ {to} = x; }});");
+        line!(text, "        }}");
     }
 
     /// Writes the C++ code by which a thread runs unit `u` of a step for one call.
@@ -283,10 +335,26 @@ impl<'a> PhaseWriter<'a> {
             CellStep::Elementwise { inputs, outputs, program, .. } => {
                 self.elementwise(inputs, outputs, program, text);
             }
-            CellStep::Product { .. } | CellStep::Softmax { .. } => {
+            CellStep::Dot { left, right, width, out, .. } => {
+                let column = format!("u * {width} + i");
+                let left = self.read(*left, "call", &column);
+                let right = self.read(*right, "call", &column);
+                put(
+                    *out,
+                    format!(
+                        "dot_rows({width}, [&](u32 i) {{ return {left}; }}, [&](u32 i) {{ return \
+                         {right}; }})"
+                    ),
+                );
+            }
+            CellStep::Select { table, from, width, out, .. } => {
+                let index = format!("row(a.commands, j.operand({table}), call)");
+                put(*out, self.read(*from, "call", &format!("{index} * {width} + u")));
+            }
+            CellStep::Product { .. } | CellStep::Normalize { .. } | CellStep::Attention { .. } => {
                 unreachable!("done by blocks")
             }
-            CellStep::Fold { .. } | CellStep::Share { .. } => {
+            CellStep::Fold { .. } | CellStep::Share { .. } | CellStep::OneHot { .. } => {
                 unreachable!("adjoint cells are refused when a program is loaded")
             }
         }
@@ -326,7 +394,8 @@ impl<'a> PhaseWriter<'a> {
         match base {
             Base::Table(table) => {
                 let table = usize::from(table);
-                let parameter = self.program.network()[self.entry.cell].tables()[table].parameter;
+                let tables = self.program.network()[self.entry.cell].tables();
+                let parameter = tables[table].parameter.expect("steps read no rows of indices");
                 let start = self.weights.of_plain(Weight::AsIs(parameter));
                 format!("a.weights[{start}ull + {}]", operand(table))
             }
@@ -386,6 +455,7 @@ fn reduction(by: Reduction) -> &'static str {
         Reduction::Sum => "reduce_sum",
         Reduction::Mean => "reduce_mean",
         Reduction::Max => "reduce_max",
+        Reduction::LogSumExp => "reduce_log_sum_exp",
     }
 }
 

@@ -41,7 +41,10 @@ impl WeightLayout {
                 for (place, _) in step.reads() {
                     let weight = match place.base {
                         Base::Parameter(weight) => weight,
-                        Base::Table(table) => Weight::AsIs(tables[usize::from(table)].parameter),
+                        Base::Table(table) => match tables[usize::from(table)].parameter {
+                            Some(parameter) => Weight::AsIs(parameter),
+                            None => continue,
+                        },
                         _ => continue,
                     };
                     let parameter = program.network().parameter(weight.parameter());

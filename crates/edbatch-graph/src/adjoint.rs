@@ -144,11 +144,11 @@ pub(crate) type GradientRecords = HashMap<(RecordId, usize), RecordId>;
 fn needs(cell: &Cell, needed: &Needed) -> Vec<bool> {
     let mut needs: Vec<bool> = Vec::with_capacity(cell.instructions().len());
     for Instruction { op, operands, .. } in cell.instructions() {
+        let reads_needed =
+            op.port().is_some_and(|port| needed.record(cell.ports()[usize::from(port)].record));
         needs.push(match *op {
-            Op::Input { port, .. } | Op::Reduce { port, .. } => {
-                needed.record(cell.ports()[usize::from(port)].record)
-            }
-            Op::Lookup { table } => needed.parameter(cell.tables()[usize::from(table)].parameter),
+            _ if reads_needed => true,
+            Op::Lookup { table } => needed.table(&cell.tables()[usize::from(table)]),
             Op::Parameter(id) => needed.parameter(id),
             _ => operands.iter().any(|operand| needs[operand.index()]),
         });
@@ -371,11 +371,22 @@ fn is_read(op: Op) -> bool {
 
 /// Returns true for operations whose result is saved rather than computed again.
 fn is_expensive(op: Op) -> bool {
-    matches!(op, Op::MatMul | Op::Reduce { .. } | Op::Softmax | Op::LogSoftmax)
+    matches!(
+        op,
+        Op::MatMul
+            | Op::Dot
+            | Op::Reduce { .. }
+            | Op::Attention { .. }
+            | Op::SoftmaxSum { .. }
+            | Op::Softmax
+            | Op::LogSoftmax
+            | Op::LayerNorm(_)
+            | Op::RmsNorm(_)
+    )
 }
 
 fn is_activation(op: Op) -> bool {
-    matches!(op, Op::Sigmoid | Op::Tanh | Op::Relu | Op::Exp | Op::Log)
+    matches!(op, Op::Sigmoid | Op::Tanh | Op::Relu | Op::Exp | Op::Log | Op::Sqrt)
 }
 
 fn rows(shape: Shape) -> u32 {

@@ -8,6 +8,7 @@ mod operators;
 use std::cell::RefCell;
 
 use crate::network::{CellError, Declarations, MAX_ITEMS, OWN_RECORD, VALID_SIZE};
+use crate::op::{attention_shape, softmax_sum_shape};
 use crate::{Arity, Cell, Instruction, Op, Port, RecordId, Reduction, Shape, Table, Var};
 
 /// The cell being declared; see [`Network::cell`](crate::Network::cell).
@@ -31,6 +32,13 @@ struct State {
 pub struct Tensor<'c> {
     cell: &'c CellBuilder,
     var: Var,
+}
+
+/// An index port of a cell; see [`CellBuilder::index`].
+#[derive(Clone, Copy, Debug)]
+pub struct Index<'c> {
+    cell: &'c CellBuilder,
+    table: u16,
 }
 
 /// The values at a port that takes any number of them. Reduce them to get tensors.
@@ -107,16 +115,33 @@ impl CellBuilder {
                 format!("a table of vectors or matrices of fewer than 2^31 elements, got {dims:?}");
             return self.invalid(&format!("lookup {name}"), &[], &expected);
         };
-        let parameter = self.parameter_id(parameter, dims);
-        if self.state.borrow().tables.len() == MAX_ITEMS {
-            return self.invalid(&format!("lookup {name}"), &[], "at most 65536 tables in a cell");
-        }
-        let table = {
-            let tables = &mut self.state.borrow_mut().tables;
-            tables.push(Table { name: name.into(), parameter, rows: dims[0] as u32 });
-            (tables.len() - 1) as u16
-        };
+        let parameter = Some(self.parameter_id(parameter, dims));
+        let table = self.table(Table { name: name.into(), parameter, rows: dims[0] as u32 });
         self.push(Op::Lookup { table }, &[], shape)
+    }
+
+    /// Adds an index port: a call names a number below `size`, as it names rows of tables. Rows
+    /// and indices are given to a call in the order in which the cell declares them. See
+    /// [`Tensor::select`].
+    pub fn index(&self, name: &str, size: usize) -> Index<'_> {
+        let rows = u32::try_from(size).ok().filter(|&size| (1..1 << 31).contains(&size));
+        if rows.is_none() {
+            let expected = format!("a size from 1 to 2^31 - 1, got {size}");
+            self.fail(&format!("index {name}"), &[], &expected);
+        }
+        let rows = rows.unwrap_or(1);
+        Index { cell: self, table: self.table(Table { name: name.into(), parameter: None, rows }) }
+    }
+
+    fn table(&self, table: Table) -> u16 {
+        if self.state.borrow().tables.len() == MAX_ITEMS {
+            let what = format!("table {}", table.name);
+            self.fail(&what, &[], "at most 65536 tables in a cell");
+            return 0;
+        }
+        let tables = &mut self.state.borrow_mut().tables;
+        tables.push(table);
+        (tables.len() - 1) as u16
     }
 
     /// Returns the parameter with this name in the weights file. Declares it if it is new.
@@ -303,13 +328,124 @@ impl<'c> Tensor<'c> {
         self.cell.apply(Op::Log, &[self])
     }
 
-    /// Applies softmax over all elements of a vector.
+    /// Applies the square root.
+    #[must_use]
+    pub fn sqrt(self) -> Self {
+        self.cell.apply(Op::Sqrt, &[self])
+    }
+
+    /// Applies the error function.
+    #[must_use]
+    pub fn erf(self) -> Self {
+        self.cell.apply(Op::Erf, &[self])
+    }
+
+    /// Returns the larger of `self` and `other`, element by element: NaN if one is NaN, the element
+    /// of `self` if they are equal. Shapes are broadcast as for `+`.
+    #[must_use]
+    pub fn maximum(self, other: Self) -> Self {
+        self.cell.apply(Op::Maximum, &[self, other])
+    }
+
+    /// Returns the smaller of `self` and `other`, element by element: NaN if one is NaN, the
+    /// element of `self` if they are equal. Shapes are broadcast as for `+`.
+    #[must_use]
+    pub fn minimum(self, other: Self) -> Self {
+        self.cell.apply(Op::Minimum, &[self, other])
+    }
+
+    /// Applies the absolute value, max(x, -x).
+    #[must_use]
+    pub fn abs(self) -> Self {
+        self.maximum(-self)
+    }
+
+    /// Applies x · sigmoid x, also known as swish.
+    #[must_use]
+    pub fn silu(self) -> Self {
+        self * self.sigmoid()
+    }
+
+    /// Applies the Gaussian error linear unit, x/2 + x/2 · erf(x/√2).
+    #[must_use]
+    pub fn gelu(self) -> Self {
+        let half = self.scale(0.5);
+        half + half * self.scale(std::f32::consts::FRAC_1_SQRT_2).erf()
+    }
+
+    /// Applies max(x, slope · x) for a slope from 0 to 1.
+    #[must_use]
+    pub fn leaky_relu(self, slope: f32) -> Self {
+        if !(0.0..=1.0).contains(&slope) {
+            let expected = format!("a slope from 0 to 1, got {slope}");
+            return self.cell.invalid("leaky_relu", &[self.shape()], &expected);
+        }
+        self.maximum(self.scale(slope))
+    }
+
+    /// Normalises a vector, or each row of a matrix, to mean 0 and variance 1:
+    /// `(x - mean) / √(var + epsilon)`, where var is the mean of the squared differences from the
+    /// mean. Multiply by a gain and add a bias as parameters.
+    #[must_use]
+    pub fn layer_norm(self, epsilon: f32) -> Self {
+        self.norm(Op::LayerNorm(epsilon), epsilon)
+    }
+
+    /// Divides a vector, or each row of a matrix, by the root of its mean square:
+    /// `x / √(mean x² + epsilon)`.
+    #[must_use]
+    pub fn rms_norm(self, epsilon: f32) -> Self {
+        self.norm(Op::RmsNorm(epsilon), epsilon)
+    }
+
+    fn norm(self, op: Op, epsilon: f32) -> Self {
+        if !epsilon.is_finite() || epsilon < 0.0 {
+            let expected = format!("a finite epsilon of at least 0, got {epsilon}");
+            return self.cell.invalid(&op.to_string(), &[self.shape()], &expected);
+        }
+        self.cell.apply(op, &[self])
+    }
+
+    /// Returns the inner product of two vectors as a vector of one element; for two matrices, a
+    /// vector with the inner product of each pair of rows.
+    #[must_use]
+    pub fn dot(self, other: Self) -> Self {
+        self.cell.apply(Op::Dot, &[self, other])
+    }
+
+    /// Returns the same elements, in row-major order, as a tensor of another shape. Costs nothing.
+    #[must_use]
+    pub fn reshape(self, shape: Shape) -> Self {
+        self.cell.apply(Op::Reshape(shape), &[self])
+    }
+
+    /// Returns the element of a vector, or the row of a matrix, that the call names at an
+    /// [index port](CellBuilder::index), whose size must be the number of elements or rows.
+    #[must_use]
+    pub fn select(self, index: Index<'c>) -> Self {
+        if !std::ptr::eq(self.cell, index.cell) {
+            return self.cell.invalid("select", &[self.shape()], "an index port of this cell");
+        }
+        let (name, size) = {
+            let Table { name, rows, .. } =
+                &self.cell.state.borrow().tables[usize::from(index.table)];
+            (name.clone(), *rows)
+        };
+        let rows = self.shape().rows_and_columns().0;
+        if rows != size as usize {
+            let expected = format!("{size} elements or rows, the size of the index port {name}");
+            return self.cell.invalid("select", &[self.shape()], &expected);
+        }
+        self.cell.apply(Op::Select { table: index.table }, &[self])
+    }
+
+    /// Applies softmax over all elements of a vector, or of each row of a matrix.
     #[must_use]
     pub fn softmax(self) -> Self {
         self.cell.apply(Op::Softmax, &[self])
     }
 
-    /// Applies the logarithm of softmax over all elements of a vector.
+    /// Applies the logarithm of softmax over all elements of a vector, or of each row of a matrix.
     #[must_use]
     pub fn log_softmax(self) -> Self {
         self.cell.apply(Op::LogSoftmax, &[self])
@@ -346,6 +482,97 @@ impl<'c> Values<'c> {
     #[must_use]
     pub fn max<const N: usize>(self) -> [Tensor<'c>; N] {
         self.reduce(Reduction::Max)
+    }
+
+    /// Returns `ln Σ exp v` over all values v at the port, element by element: one tensor for each
+    /// field. Does not overflow. Only values of -∞ alone give -∞.
+    #[must_use]
+    pub fn log_sum_exp<const N: usize>(self) -> [Tensor<'c>; N] {
+        self.reduce(Reduction::LogSumExp)
+    }
+
+    /// Scaled dot-product attention of `query` over all values at the port, whose keys and values
+    /// are two fields of the record, given by name. All three are divided into `heads` equal parts.
+    /// For each head, the result is the sum of the values, weighted by the softmax of
+    /// `scale · query · key`. The usual scale is 1 / √(width of a head).
+    ///
+    /// *Source*: Vaswani et al., "Attention is all you need", 2017.
+    ///
+    /// ```
+    /// use edbatch_graph::{Network, Shape};
+    ///
+    /// let mut network = Network::new();
+    /// let state = network.record("state", [("k", Shape::Vector(8)), ("v", Shape::Vector(6))])?;
+    /// let context = network.record("context", [("y", Shape::Vector(6))])?;
+    /// network.cell("attend", context, |cell| {
+    ///     let [query, _] = cell.one("from", state);
+    ///     let sources = cell.many("sources", state);
+    ///     vec![sources.attention(query, "k", "v", 2, 0.5)]
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn attention(
+        self,
+        query: Tensor<'c>,
+        keys: &str,
+        values: &str,
+        heads: usize,
+        scale: f32,
+    ) -> Tensor<'c> {
+        let (Some(keys), Some(values)) = (self.field(keys), self.field(values)) else {
+            return self.cell.poison();
+        };
+        let shapes = [query.shape(), keys.1, values.1];
+        let heads = u32::try_from(heads).unwrap_or(0);
+        let op = Op::Attention { port: self.port, keys: keys.0, values: values.0, heads };
+        if !std::ptr::eq(query.cell, self.cell) {
+            return self.cell.invalid(&op.to_string(), &shapes, "a query of this cell");
+        }
+        match attention_shape(heads, shapes) {
+            Ok(shape) => self.cell.push(op, &[query.scale(scale).var()], shape),
+            Err(expected) => self.cell.invalid(&op.to_string(), &shapes, &expected),
+        }
+    }
+
+    /// The sum of a field over all values at the port, weighted by the softmax of their scores.
+    /// Scores and values are two fields of the record, given by name. The number of scores is the
+    /// number of heads: each weighs an equal part of the values.
+    #[must_use]
+    pub fn softmax_sum(self, scores: &str, values: &str) -> Tensor<'c> {
+        let (Some(scores), Some(values)) = (self.field(scores), self.field(values)) else {
+            return self.cell.poison();
+        };
+        let op = Op::SoftmaxSum { port: self.port, scores: scores.0, values: values.0 };
+        match softmax_sum_shape(scores.1, values.1) {
+            Ok(shape) => self.cell.push(op, &[], shape),
+            Err(expected) => self.cell.invalid(&op.to_string(), &[scores.1, values.1], &expected),
+        }
+    }
+
+    /// Returns the index and the shape of a field. If there is none of this name, the error lists
+    /// the record's fields.
+    fn field(self, name: &str) -> Option<(u16, Shape)> {
+        let found = {
+            let state = self.cell.state.borrow();
+            let record = state.declarations.records.get(usize::from(self.record.0));
+            let fields = record.map_or(&[][..], |record| &record.fields);
+            let found = (0..).zip(fields).find(|(_, field)| field.name == name);
+            found.map(|(index, field)| (index, field.shape)).ok_or_else(|| {
+                let names: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
+                names.join(", ")
+            })
+        };
+        found
+            .map_err(|names| {
+                let expected = match &*names {
+                    "" => OWN_RECORD.to_string(),
+                    names => format!("one of the fields {names}"),
+                };
+                let operation = format!("field {name} of the values at {}", self.name());
+                self.cell.fail(&operation, &[], &expected);
+            })
+            .ok()
     }
 
     /// Reduces all values at the port to one tensor for each field, for a record whose number of

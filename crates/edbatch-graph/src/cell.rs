@@ -46,14 +46,15 @@ pub struct Cell {
     pub(crate) row: RecordId,
 }
 
-/// A port whose argument is the index of a row of a parameter, for example of an embedding.
+/// A port whose argument is the index of a row of a parameter, for example of an embedding. An
+/// index port, without a parameter, takes a number that [`Op::Select`] reads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Table {
     /// The name, for messages.
     pub name: String,
-    /// The parameter whose rows are read.
-    pub parameter: ParameterId,
-    /// The number of rows.
+    /// The parameter whose rows are read; `None` for an index port.
+    pub parameter: Option<ParameterId>,
+    /// The number of rows, or of indices.
     pub rows: u32,
 }
 
@@ -215,10 +216,23 @@ impl fmt::Display for DisplayCell<'_> {
             match instruction.op {
                 Op::Input { port, field: index } => write!(f, "{}", field(port, index))?,
                 Op::Reduce { port, field: index, by } => write!(f, "{by} {}", field(port, index))?,
+                Op::Attention { port, keys, values, heads } => {
+                    let (keys, values) = (field(port, keys), field(port, values));
+                    let query = instruction.operands[0];
+                    write!(f, "attention {query} over {keys} {values}, {heads} heads")?;
+                }
+                Op::SoftmaxSum { port, scores, values } => {
+                    let (scores, values) = (field(port, scores), field(port, values));
+                    write!(f, "softmax-sum {scores} {values}")?;
+                }
                 Op::Lookup { table } => {
                     let table = &cell.tables[usize::from(table)];
-                    let parameter = network.parameter(table.parameter);
-                    write!(f, "{}[{}]", parameter.name, table.name)?;
+                    let parameter = table.parameter.map(|id| &*network.parameter(id).name);
+                    write!(f, "{}[{}]", parameter.unwrap_or_default(), table.name)?;
+                }
+                Op::Select { table } => {
+                    let index = &cell.tables[usize::from(table)].name;
+                    write!(f, "select {} {index}", instruction.operands[0])?;
                 }
                 Op::Parameter(id) => f.write_str(&network.parameter(id).name)?,
                 op => {

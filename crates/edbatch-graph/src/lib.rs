@@ -116,7 +116,7 @@ mod shape;
 mod text;
 mod training;
 
-pub use builder::{CellBuilder, Tensor, Values};
+pub use builder::{CellBuilder, Index, Tensor, Values};
 pub use call::Arguments;
 pub use call_error::{CallError, CallErrorReason};
 pub use cell::{Arity, Cell, Instruction, ParameterId, Port, RecordId, Table, Var};

@@ -23,6 +23,29 @@ pub enum Op {
         /// The reduction.
         by: Reduction,
     },
+    /// Attention of a query over all values at a port that takes any number of them. For each of
+    /// `heads` equal parts of query, keys and values: the sum of the values, weighted by the
+    /// softmax of the inner products of the query and the keys.
+    Attention {
+        /// Index of the port in the cell.
+        port: u16,
+        /// Index of the field with the keys in the port's record.
+        keys: u16,
+        /// Index of the field with the values in the port's record.
+        values: u16,
+        /// The number of heads.
+        heads: u32,
+    },
+    /// Like [`Attention`](Self::Attention), with scores that the values bring along: a field with
+    /// one score for each head.
+    SoftmaxSum {
+        /// Index of the port in the cell.
+        port: u16,
+        /// Index of the field with the scores in the port's record.
+        scores: u16,
+        /// Index of the field with the values in the port's record.
+        values: u16,
+    },
     /// The table row that the call names.
     Lookup {
         /// Index of the table port in the cell.
@@ -56,10 +79,33 @@ pub enum Op {
     Exp,
     /// The natural logarithm.
     Log,
-    /// `exp(a - max a) / Σ exp(a - max a)` over all elements of a vector.
+    /// The square root.
+    Sqrt,
+    /// The error function, `2/√π ∫ exp(-t²) dt` from 0 to a.
+    Erf,
+    /// The larger of `a` and `b`, element by element: NaN if one is NaN, `a` if they are equal.
+    Maximum,
+    /// The smaller of `a` and `b`, element by element: NaN if one is NaN, `a` if they are equal.
+    Minimum,
+    /// `exp(a - max a) / Σ exp(a - max a)` over all elements of a vector, or of each row of a
+    /// matrix.
     Softmax,
     /// The logarithm of [`Softmax`](Self::Softmax), computed in log space.
     LogSoftmax,
+    /// `(a - mean a) / √(var a + ε)` over all elements of a vector, or of each row of a matrix,
+    /// where var is the mean of the squared differences from the mean. This is ε.
+    LayerNorm(f32),
+    /// `a / √(mean a² + ε)` over all elements of a vector, or of each row of a matrix. This is ε.
+    RmsNorm(f32),
+    /// The inner product of two vectors, or of each pair of rows of two matrices.
+    Dot,
+    /// The same elements in row-major order, as a tensor of this shape.
+    Reshape(Shape),
+    /// The element of a vector, or the row of a matrix, whose index the call names.
+    Select {
+        /// Index of the index port among the cell's table ports.
+        table: u16,
+    },
     /// Operands concatenated along the rows.
     Concat,
     /// A range of rows.
@@ -72,7 +118,7 @@ pub enum Op {
     /// The transpose of a matrix.
     Transpose,
     /// A gradient times the slope of an activation function: `g ∘ f'(x)`, computed from `g` and
-    /// from the function's result `f(x)`. Only in adjoint cells, like the next three.
+    /// from the function's result `f(x)`. Only in adjoint cells, like the operations that follow.
     Slope(Slope),
     /// The gradient of an operand that was broadcast: sums to this shape, over the columns of a
     /// matrix or over all elements.
@@ -84,6 +130,13 @@ pub enum Op {
     },
     /// The outer product of two vectors: the matrix of all `aᵢ · bⱼ`.
     Outer,
+    /// 1 where `a > b`, ½ where they are equal, else 0, element by element.
+    Larger,
+    /// A vector with 1 at the index that the call names, else 0.
+    OneHot {
+        /// Index of the index port among the cell's table ports.
+        table: u16,
+    },
 }
 
 /// An activation function, for [`Op::Slope`].
@@ -108,20 +161,38 @@ pub enum Reduction {
     Mean,
     /// The element-wise maximum.
     Max,
+    /// `ln(exp v₀ + exp v₁ + …)`, element by element, without overflow.
+    LogSumExp,
 }
 
 impl Op {
-    /// Returns true if the operation has no operands: inputs, lookups, parameters, constants.
+    /// Returns true if the operation has no operands: inputs, reductions and weighted sums of
+    /// values, lookups, parameters, constants.
     #[must_use]
     pub fn is_source(self) -> bool {
         matches!(
             self,
             Self::Input { .. }
                 | Self::Reduce { .. }
+                | Self::SoftmaxSum { .. }
                 | Self::Lookup { .. }
+                | Self::OneHot { .. }
                 | Self::Parameter(_)
                 | Self::Constant(_)
         )
+    }
+
+    /// Returns the port whose values the operation reads or counts.
+    #[must_use]
+    pub fn port(self) -> Option<u16> {
+        match self {
+            Self::Input { port, .. }
+            | Self::Reduce { port, .. }
+            | Self::Attention { port, .. }
+            | Self::SoftmaxSum { port, .. }
+            | Self::Share { port } => Some(port),
+            _ => None,
+        }
     }
 
     /// Returns true if element `i` of the result depends only on element `i` of the (broadcast)
@@ -141,12 +212,31 @@ impl Op {
                 | Self::Relu
                 | Self::Exp
                 | Self::Log
+                | Self::Sqrt
+                | Self::Erf
+                | Self::Maximum
+                | Self::Minimum
+                | Self::Larger
                 | Self::Slope(_)
         )
     }
 
+    /// Returns true for element-wise operations on two operands.
+    fn broadcasts(self) -> bool {
+        matches!(
+            self,
+            Self::Add
+                | Self::Sub
+                | Self::Mul
+                | Self::Div
+                | Self::Maximum
+                | Self::Minimum
+                | Self::Larger
+        )
+    }
+
     /// Infers the shape of the result from the shapes of the operands. Not for
-    /// [sources](Self::is_source), which have no operands.
+    /// [sources](Self::is_source), which have no operands, nor for [`Attention`](Self::Attention).
     ///
     /// ```
     /// use edbatch_graph::{Op, Shape};
@@ -168,15 +258,26 @@ impl Op {
                 Err(format!("equal inner dimensions, got {k} and {rows}"))
             }
             (Self::MatMul, _) => Err("a matrix on the left".into()),
-            (Self::Add | Self::Sub | Self::Mul | Self::Div, &[a, b]) => {
-                broadcast(a, b).ok_or_else(|| {
-                    "equal shapes, a vector of one element, or a vector with an element for each \
+            (op, &[a, b]) if op.broadcasts() => broadcast(a, b).ok_or_else(|| {
+                "equal shapes, a vector of one element, or a vector with an element for each \
                      row of a matrix"
-                        .into()
-                })
+                    .into()
+            }),
+            (
+                Self::Softmax | Self::LogSoftmax | Self::LayerNorm(_) | Self::RmsNorm(_),
+                &[shape],
+            ) => Ok(shape),
+            (Self::Dot, &[a, b]) if a == b => Ok(Vector(match a {
+                Vector(_) => 1,
+                Matrix(rows, _) => rows,
+            })),
+            (Self::Dot, _) => Err("two operands of equal shapes".into()),
+            (Self::Reshape(to), &[from]) if to.is_valid() && to.elements() == from.elements() => {
+                Ok(to)
             }
-            (Self::Softmax | Self::LogSoftmax, &[Vector(n)]) => Ok(Vector(n)),
-            (Self::Softmax | Self::LogSoftmax, _) => Err("a vector".into()),
+            (Self::Reshape(_), &[from]) => Err(format!("a shape of {} elements", from.elements())),
+            (Self::Select { .. }, &[Vector(_)]) => Ok(Vector(1)),
+            (Self::Select { .. }, &[Matrix(_, columns)]) => Ok(Vector(columns)),
             (Self::Concat, [first, rest @ ..]) => stack(*first, rest),
             (Self::Slice { start, rows }, &[shape]) => slice(shape, start, rows),
             (Self::Transpose, &[Matrix(rows, columns)]) => Ok(Matrix(columns, rows)),
@@ -188,10 +289,32 @@ impl Op {
             (Self::Share { .. }, &[shape]) => Ok(shape),
             (Self::Outer, &[Vector(m), Vector(n)]) => elements(Matrix(m, n)),
             (Self::Outer, _) => Err("two vectors".into()),
-            (Self::Add | Self::Sub | Self::Mul | Self::Div, _) => Err("two operands".into()),
+            (op, _) if op.broadcasts() => Err("two operands".into()),
             (_, &[shape]) if self.is_elementwise() => Ok(shape),
             _ => Err("a different number of operands".into()),
         }
+    }
+}
+
+/// Infers the shape of [`Op::Attention`] from the shapes of the query and of the fields.
+pub(crate) fn attention_shape(
+    heads: u32,
+    [query, keys, values]: [Shape; 3],
+) -> Result<Shape, String> {
+    let is_divided = |shape| matches!(shape, Shape::Vector(n) if heads > 0 && n % heads == 0);
+    if query == keys && is_divided(query) && is_divided(values) {
+        return Ok(values);
+    }
+    Err(format!(
+        "a query and keys of equal widths, and values: vectors that {heads} heads divide evenly"
+    ))
+}
+
+/// Infers the shape of [`Op::SoftmaxSum`] from the shapes of the fields.
+pub(crate) fn softmax_sum_shape(scores: Shape, values: Shape) -> Result<Shape, String> {
+    match (scores, values) {
+        (Shape::Vector(heads), Shape::Vector(n)) if n % heads == 0 => Ok(values),
+        _ => Err("a vector of scores whose number of elements divides that of the values".into()),
     }
 }
 
@@ -245,6 +368,15 @@ impl fmt::Display for Op {
         match self {
             Self::Input { port, field } => write!(f, "input {port}.{field}"),
             Self::Reduce { port, field, by } => write!(f, "{by} of input {port}.{field}"),
+            Self::Attention { port, keys, values, heads } => {
+                write!(
+                    f,
+                    "attention over input {port}, keys {keys}, values {values}, {heads} heads"
+                )
+            }
+            Self::SoftmaxSum { port, scores, values } => {
+                write!(f, "softmax-sum over input {port}, scores {scores}, values {values}")
+            }
             Self::Lookup { table } => write!(f, "lookup in table {table}"),
             Self::Parameter(id) => write!(f, "parameter {}", id.0),
             Self::Constant(value) => write!(f, "constant {value}"),
@@ -260,8 +392,17 @@ impl fmt::Display for Op {
             Self::Relu => f.write_str("relu"),
             Self::Exp => f.write_str("exp"),
             Self::Log => f.write_str("log"),
+            Self::Sqrt => f.write_str("sqrt"),
+            Self::Erf => f.write_str("erf"),
+            Self::Maximum => f.write_str("maximum"),
+            Self::Minimum => f.write_str("minimum"),
             Self::Softmax => f.write_str("softmax"),
             Self::LogSoftmax => f.write_str("log-softmax"),
+            Self::LayerNorm(epsilon) => write!(f, "layer-norm {epsilon}"),
+            Self::RmsNorm(epsilon) => write!(f, "rms-norm {epsilon}"),
+            Self::Dot => f.write_str("dot"),
+            Self::Reshape(shape) => write!(f, "reshape to {shape}"),
+            Self::Select { table } => write!(f, "select by index {table}"),
             Self::Concat => f.write_str("concatenate"),
             Self::Slice { start, rows } => {
                 write!(f, "slice {start}..{}", u64::from(*start) + u64::from(*rows))
@@ -273,6 +414,8 @@ impl fmt::Display for Op {
             Self::Fold(shape) => write!(f, "fold to {shape}"),
             Self::Share { port } => write!(f, "share of input {port}"),
             Self::Outer => f.write_str("outer"),
+            Self::Larger => f.write_str("larger"),
+            Self::OneHot { table } => write!(f, "one-hot of index {table}"),
         }
     }
 }
@@ -283,6 +426,7 @@ impl fmt::Display for Reduction {
             Self::Sum => "sum",
             Self::Mean => "mean",
             Self::Max => "max",
+            Self::LogSumExp => "log-sum-exp",
         })
     }
 }

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::adjoint::{GradientRecords, derive};
-use crate::{Cell, Instruction, Kind, Network, Op, ParameterId, RecordId};
+use crate::{Cell, Instruction, Kind, Network, Op, ParameterId, RecordId, Table};
 
 /// A network with a cell for the gradients of each of its cells.
 #[derive(Clone, PartialEq, Debug)]
@@ -184,6 +184,10 @@ impl Needed {
         self.parameters[parameter.0 as usize]
     }
 
+    pub(crate) fn table(&self, table: &Table) -> bool {
+        table.parameter.is_some_and(|parameter| self.parameter(parameter))
+    }
+
     pub(crate) fn record(&self, record: RecordId) -> bool {
         self.records[usize::from(record.0)]
     }
@@ -194,7 +198,7 @@ impl Needed {
             Op::Parameter(id) => self.parameter(id),
             _ => false,
         };
-        cell.tables().iter().any(|table| self.parameter(table.parameter))
+        cell.tables().iter().any(|table| self.table(table))
             || cell.ports().iter().any(|port| self.record(port.record))
             || cell.instructions().iter().any(reads)
     }

@@ -207,16 +207,69 @@ pub enum CellStep {
         /// The operations.
         program: Elementwise,
     },
-    /// `out[b, :] = softmax(from[b, :])`, or its logarithm.
-    Softmax {
+    /// `out[b, i, :] = f(from[b, i, :])` for a softmax or a norm f.
+    Normalize {
+        /// The function.
+        by: Normalization,
         /// The place of the operand.
         from: Place,
+        /// The number of rows.
+        rows: u32,
+        /// The number of elements of a row.
+        width: u32,
+        /// The place of the result.
+        out: Place,
+    },
+    /// `out[b, i] = Σ over j of left[b, i, j] · right[b, i, j]`.
+    Dot {
+        /// The place of one factor.
+        left: Place,
+        /// The place of the other factor.
+        right: Place,
+        /// The number of rows.
+        rows: u32,
+        /// The number of elements of a row.
+        width: u32,
+        /// The place of the result.
+        out: Place,
+    },
+    /// `out[b, :] = from[b, i, :]`, where `i` is the index that the call names.
+    Select {
+        /// The index port, among the cell's table ports.
+        table: u16,
+        /// The place of the rows.
+        from: Place,
+        /// The number of rows.
+        rows: u32,
+        /// The number of elements of a row.
+        width: u32,
+        /// The place of the result.
+        out: Place,
+    },
+    /// `out[b, :] = 0`, except 1 at the index that the call names.
+    OneHot {
+        /// The index port, among the cell's table ports.
+        table: u16,
         /// The number of elements.
         width: u32,
         /// The place of the result.
         out: Place,
-        /// True for the logarithm.
-        logarithm: bool,
+    },
+    /// For each head h: `out[b, h, :] = Σ over the call's values v of p[v, h] · v[values, h, :]`,
+    /// where p is the softmax of the scores over these values.
+    Attention {
+        /// The port that takes any number of values.
+        port: u16,
+        /// The scores of the values.
+        scores: Scores,
+        /// The offset of the field in each value.
+        values: u32,
+        /// The number of heads.
+        heads: u32,
+        /// The number of elements of the field.
+        width: u32,
+        /// The place of the result.
+        out: Place,
     },
     /// `out[b, :] = from[b, :]`.
     Copy {
@@ -257,6 +310,35 @@ pub enum CellStep {
         width: u32,
         /// The place of the result.
         out: Place,
+    },
+}
+
+/// A function of a row.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Normalization {
+    /// `exp(x - max x) / Σ exp(x - max x)`
+    Softmax,
+    /// The logarithm of the softmax.
+    LogSoftmax,
+    /// `(x - mean x) / √(var x + ε)`
+    LayerNorm(f32),
+    /// `x / √(mean x² + ε)`
+    RmsNorm(f32),
+}
+
+/// The scores of the values at a port, one for each head.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scores {
+    /// A field of each value, at this offset.
+    Field(u32),
+    /// The inner products of the heads of a query and of a field of each value.
+    Keys {
+        /// The place of the query.
+        query: Place,
+        /// The offset of the field in each value.
+        keys: u32,
+        /// The number of elements of the field and of the query.
+        width: u32,
     },
 }
 

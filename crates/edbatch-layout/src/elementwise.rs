@@ -66,6 +66,12 @@ pub enum Operation {
     Mul,
     /// `a / b`
     Div,
+    /// The larger of a and b: NaN if one is NaN, a if they are equal.
+    Max,
+    /// The smaller of a and b: NaN if one is NaN, a if they are equal.
+    Min,
+    /// 1 if a > b, ½ if they are equal, else 0.
+    Larger,
     /// `-a`
     Neg,
     /// `a` times the slope of an activation function whose result is `b`.
@@ -97,6 +103,10 @@ pub enum Function {
     Exp,
     /// ln x
     Log,
+    /// √x
+    Sqrt,
+    /// The error function of x.
+    Erf,
 }
 
 /// The expression around a function f.
@@ -202,9 +212,15 @@ impl Operation {
     pub fn operands(self) -> usize {
         match self {
             Self::Copy | Self::Neg | Self::Scale(_) | Self::Apply(Form::Plain, _) => 1,
-            Self::Add | Self::Sub | Self::Mul | Self::Div | Self::Slope(_) | Self::ScaledSum(_) => {
-                2
-            }
+            Self::Add
+            | Self::Sub
+            | Self::Mul
+            | Self::Div
+            | Self::Max
+            | Self::Min
+            | Self::Larger
+            | Self::Slope(_)
+            | Self::ScaledSum(_) => 2,
             Self::AddProduct | Self::SlopeOfProduct(_) => 3,
             Self::SumOfProducts => 4,
             Self::Apply(Form::OfSum | Form::Times, _) => 2,
@@ -222,6 +238,9 @@ impl Operation {
             | Self::Sub
             | Self::Mul
             | Self::Div
+            | Self::Max
+            | Self::Min
+            | Self::Larger
             | Self::Neg
             | Self::Slope(_)
             | Self::Scale(_) => 1,

@@ -45,7 +45,9 @@ mod program;
 mod record_layout;
 mod training_plan;
 
-pub use cell_plan::{Base, CellPlan, CellStep, Hoisted, Mode, Moved, Place, Weight};
+pub use cell_plan::{
+    Base, CellPlan, CellStep, Hoisted, Mode, Moved, Normalization, Place, Scores, Weight,
+};
 pub use check::{PlanError, check, check_training};
 pub use check_cell::check_cell;
 pub use check_folding::check_folding;

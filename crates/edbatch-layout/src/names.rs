@@ -10,7 +10,9 @@ pub(crate) fn name_of(network: &Network, cell: &Cell, var: Var) -> String {
         Op::Input { port, field } | Op::Reduce { port, field, .. } => {
             name_of_field(network, &cell.ports()[usize::from(port)], usize::from(field))
         }
-        Op::Lookup { table } => name_of_row(network, &cell.tables()[usize::from(table)]),
+        Op::Lookup { table } | Op::OneHot { table } => {
+            name_of_row(network, &cell.tables()[usize::from(table)])
+        }
         Op::Constant(value) => value.to_string(),
         _ => var.to_string(),
     }
@@ -21,7 +23,10 @@ pub(crate) fn name_of_field(network: &Network, port: &Port, field: usize) -> Str
     format!("{}.{}", port.name, network.fields(port.record).fields[field].name)
 }
 
-/// Returns `parameter[table]`.
+/// Returns `parameter[table]`, or the name of an index port.
 pub(crate) fn name_of_row(network: &Network, table: &Table) -> String {
-    format!("{}[{}]", network.parameter(table.parameter).name, table.name)
+    match table.parameter {
+        Some(parameter) => format!("{}[{}]", network.parameter(parameter).name, table.name),
+        None => table.name.clone(),
+    }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use edbatch_graph::Kind;
 
-use crate::cell_plan::{Base, CellStep, Place, Weight};
+use crate::cell_plan::{Base, CellStep, Normalization, Place, Weight};
 use crate::names::{name_of_field, name_of_row};
 use crate::program::Program;
 
@@ -168,7 +168,16 @@ fn step_name(step: &CellStep) -> &'static str {
         CellStep::Product { .. } => "product",
         CellStep::MatMul { .. } => "matrix product",
         CellStep::Elementwise { .. } => "element-wise",
-        CellStep::Softmax { .. } => "softmax",
+        CellStep::Normalize { by, .. } => match by {
+            Normalization::Softmax => "softmax",
+            Normalization::LogSoftmax => "log-softmax",
+            Normalization::LayerNorm(_) => "layer-norm",
+            Normalization::RmsNorm(_) => "rms-norm",
+        },
+        CellStep::Dot { .. } => "dot",
+        CellStep::Select { .. } => "select",
+        CellStep::OneHot { .. } => "one-hot",
+        CellStep::Attention { .. } => "attention",
         CellStep::Copy { .. } => "copy",
         CellStep::Expand { .. } => "expand",
         CellStep::Transpose { .. } => "transpose",

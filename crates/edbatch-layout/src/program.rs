@@ -100,8 +100,9 @@ impl Program {
                 return Err(TooLarge { what: format!("cell {}", cell.name()), elements });
             }
         }
-        for table in network.cells().iter().flat_map(Cell::tables) {
-            let parameter = network.parameter(table.parameter);
+        let tables = network.cells().iter().flat_map(Cell::tables);
+        for id in tables.filter_map(|table| table.parameter) {
+            let parameter = network.parameter(id);
             if parameter.elements() > u32::MAX as usize {
                 let (what, elements) = (format!("table {}", parameter.name), parameter.elements());
                 return Err(TooLarge { what, elements });
@@ -137,10 +138,11 @@ impl Program {
         &self.records[usize::from(record.0)]
     }
 
-    /// Returns the number of elements of a table's row.
+    /// Returns the number of elements of a table's row; 1 for an index port.
     #[must_use]
     pub fn table_width(&self, table: &Table) -> u32 {
-        let dims = &self.network.parameter(table.parameter).dims;
+        let Some(parameter) = table.parameter else { return 1 };
+        let dims = &self.network.parameter(parameter).dims;
         dims[1..].iter().product::<usize>() as u32
     }
 

@@ -149,7 +149,7 @@ impl Cpu {
             let rows = part.most_rows().min(step.calls as usize);
             for workspace in &mut self.workspaces {
                 let workspace = workspace.get_mut().unwrap_or_else(PoisonError::into_inner);
-                let reserved = workspace.reserve(part, rows);
+                let reserved = workspace.reserve((plan, step), part, rows);
                 reserved.map_err(|error| error.of("the workspace of a thread"))?;
             }
         }

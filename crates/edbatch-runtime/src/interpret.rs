@@ -7,7 +7,7 @@ use edbatch_graph::{
     Arity, Cell, Dag, Graph, Instruction, Network, NodeId, Op, Port, Reduction, Shape, Slope,
     Source,
 };
-use ndarray::{Array2, ArrayView2, Axis, NdFloat, Zip, concatenate, s};
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis, NdFloat, Zip, concatenate, s, stack};
 
 pub use gradients::{ReferenceGradients, interpret_gradients};
 
@@ -123,11 +123,39 @@ fn call<T: NdFloat>(
                 let values = ports[usize::from(port)].iter().map(|v| &v[usize::from(field)]);
                 reduce(values, by, shape)
             }
+            Op::Attention { port, keys, values, heads } => {
+                let query = heads_of(operands[0], heads);
+                let scores = |value: &&[ReferenceTensor<T>]| {
+                    let keys = heads_of(value[usize::from(keys)].view(), heads);
+                    (&keys * &query).sum_axis(Axis(1))
+                };
+                let port = &ports[usize::from(port)];
+                let scores: Vec<Array1<T>> = port.iter().map(scores).collect();
+                weighted(port, &scores, usize::from(values), heads)
+            }
+            Op::SoftmaxSum { port, scores, values } => {
+                let port = &ports[usize::from(port)];
+                let scores: Vec<Array1<T>> = port
+                    .iter()
+                    .map(|value| value[usize::from(scores)].column(0).to_owned())
+                    .collect();
+                let heads = scores[0].len() as u32;
+                weighted(port, &scores, usize::from(values), heads)
+            }
+            Op::Select { table } => {
+                let row = operands[0].row(rows[usize::from(table)] as usize);
+                row.insert_axis(Axis(1)).to_owned()
+            }
+            Op::OneHot { table } => {
+                let mut one_hot = ReferenceTensor::zeros(shape);
+                one_hot[(rows[usize::from(table)] as usize, 0)] = T::one();
+                one_hot
+            }
             Op::Share { port } => &operands[0] / number::<T>(ports[usize::from(port)].len() as f32),
             Op::Lookup { table } => {
                 let elements = instruction.shape.elements();
                 let start = rows[usize::from(table)] as usize * elements;
-                let id = cell.tables()[usize::from(table)].parameter;
+                let id = cell.tables()[usize::from(table)].parameter.expect("not an index port");
                 from_slice(shape, &parameters[id.0 as usize][start..start + elements])
             }
             Op::Parameter(id) => from_slice(shape, parameters[id.0 as usize]),
@@ -162,6 +190,21 @@ fn operate<T: NdFloat>(
         Op::Relu => a.mapv(|x| if x.is_nan() { x } else { x.max(zero) }),
         Op::Exp => a.mapv(T::exp),
         Op::Log => a.mapv(T::ln),
+        Op::Sqrt => a.mapv(T::sqrt),
+        Op::Erf => a.mapv(|x| T::from(libm::erf(x.to_f64().expect("a float"))).expect("a float")),
+        Op::Maximum => Zip::from(&wide(0)).and(&wide(1)).map_collect(|&a, &b| match () {
+            () if b.is_nan() || a < b => b,
+            () => a,
+        }),
+        Op::Minimum => Zip::from(&wide(0)).and(&wide(1)).map_collect(|&a, &b| match () {
+            () if b.is_nan() || b < a => b,
+            () => a,
+        }),
+        Op::Larger => Zip::from(&wide(0)).and(&wide(1)).map_collect(|&a, &b| match () {
+            () if a > b => one,
+            () if a < b => zero,
+            () => number(0.5),
+        }),
         Op::Slope(slope) => Zip::from(a).and(operands[1]).map_collect(|&g, &y| match slope {
             Slope::Sigmoid => g * ((one - y) * y),
             Slope::Tanh => g * (one - y * y),
@@ -173,15 +216,31 @@ fn operate<T: NdFloat>(
                 }
             }
         }),
-        Op::Softmax => {
-            let exp = shifted(a).mapv(T::exp);
+        Op::Softmax => by_rows(a, instruction.shape, |row| {
+            let exp = shifted(row).mapv(T::exp);
             let sum = exp.sum();
             exp / sum
-        }
-        Op::LogSoftmax => {
-            let shifted = shifted(a);
+        }),
+        Op::LogSoftmax => by_rows(a, instruction.shape, |row| {
+            let shifted = shifted(row);
             let log = shifted.mapv(T::exp).sum().ln();
             shifted - log
+        }),
+        Op::LayerNorm(epsilon) => by_rows(a, instruction.shape, |row| {
+            let mean = row.sum() / number(row.len() as f32);
+            rms_norm(row.mapv(|x| x - mean), epsilon)
+        }),
+        Op::RmsNorm(epsilon) => {
+            by_rows(a, instruction.shape, |row| rms_norm(row.to_owned(), epsilon))
+        }
+        Op::Dot => {
+            let products = &a * &operands[1];
+            let rows = products.into_shape_with_order((shape.0, a.len() / shape.0));
+            rows.expect("row-major").sum_axis(Axis(1)).insert_axis(Axis(1))
+        }
+        Op::Reshape(_) => {
+            let elements = a.iter().copied().collect();
+            ReferenceTensor::from_shape_vec(shape, elements).expect("as many elements")
         }
         Op::Fold(Shape::Vector(1)) => ReferenceTensor::from_elem((1, 1), a.sum()),
         Op::Fold(_) => a.sum_axis(Axis(1)).insert_axis(Axis(1)),
@@ -195,7 +254,59 @@ fn operate<T: NdFloat>(
     }
 }
 
-fn shifted<T: NdFloat>(a: ArrayView2<'_, T>) -> ReferenceTensor<T> {
+/// Applies `f` to a vector, or to each row of a matrix, as an array of one dimension.
+fn by_rows<T: NdFloat>(
+    a: ArrayView2<'_, T>,
+    shape: Shape,
+    f: impl Fn(ArrayView1<'_, T>) -> Array1<T>,
+) -> ReferenceTensor<T> {
+    match shape {
+        Shape::Vector(_) => f(a.column(0)).insert_axis(Axis(1)),
+        Shape::Matrix(..) => {
+            let rows: Vec<Array1<T>> = a.rows().into_iter().map(f).collect();
+            let rows: Vec<ArrayView1<'_, T>> = rows.iter().map(|row| row.view()).collect();
+            stack(Axis(0), &rows).expect("rows of equal lengths")
+        }
+    }
+}
+
+/// Returns a row divided by √(mean of the squares + epsilon).
+fn rms_norm<T: NdFloat>(row: Array1<T>, epsilon: f32) -> Array1<T> {
+    let mean = row.mapv(|x| x * x).sum() / number(row.len() as f32);
+    let root = (mean + number(epsilon)).sqrt();
+    row.mapv(|x| x / root)
+}
+
+/// Returns a vector as a matrix with a row for each head.
+fn heads_of<T: NdFloat>(vector: ArrayView2<'_, T>, heads: u32) -> ReferenceTensor<T> {
+    let rows = (heads as usize, vector.len() / heads as usize);
+    let elements = vector.iter().copied().collect();
+    ReferenceTensor::from_shape_vec(rows, elements).expect("heads divide the width")
+}
+
+/// Returns the sum of a field over the values at a port, weighted by the softmax of their scores.
+fn weighted<T: NdFloat>(
+    port: &PortValues<'_, T>,
+    scores: &[Array1<T>],
+    field: usize,
+    heads: u32,
+) -> ReferenceTensor<T> {
+    let values = port.iter().map(|value| heads_of(value[field].view(), heads));
+    let values: Vec<ReferenceTensor<T>> = values.collect();
+    let mut sum = ReferenceTensor::zeros(values[0].dim());
+    for (head, mut sum) in sum.rows_mut().into_iter().enumerate() {
+        let of_head: Array1<T> = scores.iter().map(|scores| scores[head]).collect();
+        let exp = shifted(of_head.view()).mapv(T::exp);
+        for (value, &weight) in values.iter().zip(&exp) {
+            sum.scaled_add(weight, &value.row(head));
+        }
+        sum /= exp.sum();
+    }
+    let elements = sum.into_iter().collect::<Vec<T>>();
+    ReferenceTensor::from_shape_vec((elements.len(), 1), elements).expect("a column")
+}
+
+fn shifted<T: NdFloat>(a: ArrayView1<'_, T>) -> Array1<T> {
     let max = a.fold(T::neg_infinity(), |max, &x| if x.is_nan() { x } else { max.max(x) });
     a.mapv(|x| x - max)
 }
@@ -207,6 +318,9 @@ fn reduce<'a, T: NdFloat>(
     shape: (usize, usize),
 ) -> ReferenceTensor<T> {
     let count = values.len();
+    if by == Reduction::LogSumExp {
+        return log_sum_exp(values, shape);
+    }
     let Some(mut result) = values.next().cloned() else { return ReferenceTensor::zeros(shape) };
     for value in values {
         match by {
@@ -214,12 +328,30 @@ fn reduce<'a, T: NdFloat>(
             Reduction::Max => result.zip_mut_with(value, |a, &b| {
                 *a = if a.is_nan() || b.is_nan() { T::nan() } else { a.max(b) };
             }),
+            Reduction::LogSumExp => unreachable!("computed above"),
         }
     }
     if by == Reduction::Mean {
         result /= number::<T>(count as f32);
     }
     result
+}
+
+/// Returns ln Σ exp v, element by element. Where the maximum is infinite, nothing is subtracted.
+fn log_sum_exp<'a, T: NdFloat>(
+    values: impl ExactSizeIterator<Item = &'a ReferenceTensor<T>>,
+    shape: (usize, usize),
+) -> ReferenceTensor<T> {
+    let values: Vec<&ReferenceTensor<T>> = values.collect();
+    ReferenceTensor::from_shape_fn(shape, |at| {
+        if let [alone] = values[..] {
+            return alone[at];
+        }
+        let column: Array1<T> = values.iter().map(|value| value[at]).collect();
+        let max = column.fold(T::neg_infinity(), |max, &x| if x <= max { max } else { x });
+        let shift = if max.is_infinite() { T::zero() } else { max };
+        shift + column.mapv(|x| (x - shift).exp()).sum().ln()
+    })
 }
 
 fn from_slice<T: NdFloat>(shape: (usize, usize), values: &[T]) -> ReferenceTensor<T> {

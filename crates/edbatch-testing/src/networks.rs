@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use edbatch_graph::{CellBuilder, Graph, Kind, Network, RecordId, Shape, Tensor, Value};
+use edbatch_graph::{CellBuilder, Graph, Kind, Network, RecordId, Shape, Tensor, Value, Values};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
@@ -54,15 +54,21 @@ fn random_cell<'c>(
         pool.push(cell.constant(0.5, Shape::Vector(width as u32)));
     }
     if !source {
-        pool.extend(cell.one::<2>("first", records[0]));
+        let first = cell.one::<2>("first", records[0]);
+        pool.extend(first);
         if rng.random_bool(0.5) {
             pool.extend(cell.one::<2>("second", records[1]));
         }
         if rng.random_bool(0.6) {
-            let many = cell.many("rest", records[rng.random_range(0..2)]);
-            let reduced: [Tensor<'c>; 2] = match rng.random_range(0..3) {
+            let index = rng.random_range(0..2);
+            let many = cell.many("rest", records[index]);
+            if rng.random_bool(0.4) {
+                pool.push(attention(many, index, first, rng));
+            }
+            let reduced: [Tensor<'c>; 2] = match rng.random_range(0..4) {
                 0 => many.sum(),
                 1 => many.mean(),
+                2 => many.log_sum_exp(),
                 _ => many.max(),
             };
             pool.extend(reduced.map(Tensor::tanh));
@@ -81,6 +87,29 @@ fn random_cell<'c>(
         _ => fitted(cell, &format!("{name}.out{field}"), &pool, shape, rng),
     };
     shapes.iter().enumerate().map(output).collect()
+}
+
+/// Returns attention over values of record number `record`, by a field of the first record.
+fn attention<'c>(
+    values: Values<'c>,
+    record: usize,
+    [h, c]: [Tensor<'c>; 2],
+    rng: &mut impl Rng,
+) -> Tensor<'c> {
+    let width = |tensor: Tensor<'c>| tensor.shape().elements();
+    if record == 1 {
+        return values.attention(c.tanh(), "v", "v", 1, 0.7);
+    }
+    if rng.random_bool(0.5) {
+        if width(c).is_multiple_of(width(h)) {
+            return values.softmax_sum("h", "c");
+        }
+        if width(h).is_multiple_of(width(c)) {
+            return values.softmax_sum("c", "h");
+        }
+    }
+    let heads = if width(h) % 2 + width(c) % 2 == 0 { 2 } else { 1 };
+    values.attention(h, "h", "c", heads, 0.7)
 }
 
 /// Returns a tensor of a given shape, computed from a random tensor of `pool`.
@@ -123,7 +152,7 @@ fn random_operation<'c>(
     let same: Vec<_> = pool.iter().copied().filter(|t| t.shape() == a.shape()).collect();
     let b = *same.choose(rng).expect("a itself");
     let vector = matches!(a.shape(), Shape::Vector(_));
-    match rng.random_range(0..21) {
+    match rng.random_range(0..30) {
         0 => a + b,
         1 => a - b,
         2 => a.tanh() * b.sigmoid(),
@@ -143,8 +172,20 @@ fn random_operation<'c>(
         }
         14 if !vector => a.transpose(),
         15 | 16 if vector => sum_of_products(cell, name, pool, rng),
-        17 | 20 => product(cell, name, &[a, b][..rng.random_range(1..=2)], rng).tanh(),
+        17 | 29 => product(cell, name, &[a, b][..rng.random_range(1..=2)], rng).tanh(),
         18 if !vector => a.matmul(cell.parameter(&format!("{name}.r"), &[columns, 3])).tanh(),
+        20 => a.maximum(b.tanh()),
+        21 => a.minimum(b).scale(0.5).erf(),
+        22 => (a.tanh() + cell.constant(1.5, Shape::Vector(1))).sqrt(),
+        23 => a.layer_norm(0.25),
+        24 => a.rms_norm(0.25),
+        25 => a.tanh().dot(b.tanh()).tanh(),
+        26 => match a.shape() {
+            Shape::Vector(n) if n % 2 == 0 => a.reshape(Shape::Matrix(n / 2, 2)),
+            shape => a.reshape(Shape::Vector(shape.elements() as u32)),
+        },
+        27 => a.select(cell.index(name, rows)),
+        28 if !vector => a.tanh().softmax() - b.log_softmax(),
         // One element per row of a matrix.
         19 if !vector => a.tanh() + cell.parameter(&format!("{name}.column"), &[rows]),
         _ => a.tanh() + b.tanh(),
@@ -195,7 +236,7 @@ pub fn random_graph(network: &Arc<Network>, initial: Value, rng: &mut impl Rng) 
         // The first cell of each record reads no value.
         let kind = if i < 4 { Kind(i % 2 * 3) } else { Kind(rng.random_range(0..6)) };
         let cell = &network[kind];
-        let rows = cell.tables().iter().map(|_| rng.random_range(0..ROWS as u32));
+        let rows = cell.tables().iter().map(|table| rng.random_range(0..table.rows));
         let rows: Vec<u32> = rows.collect();
         let mut arguments = Vec::new();
         for (position, port) in cell.ports().iter().enumerate() {

@@ -56,8 +56,9 @@ impl Calls<'_> {
             _ => None,
         });
         let rows = cell.tables().iter().zip(graph.rows(node)).filter_map(|(table, &row)| {
-            let width = self.weights.get(table.parameter).len() / table.rows as usize;
-            self.weight(table.parameter, row as usize * width..(row as usize + 1) * width)
+            let parameter = table.parameter?;
+            let width = self.weights.get(parameter).len() / table.rows as usize;
+            self.weight(parameter, row as usize * width..(row as usize + 1) * width)
         });
         let given = graph.values(node).filter_map(|value| match value.source() {
             Source::Given(index) => self.given(index),

@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use edbatch_layout as layout;
-use edbatch_layout::{Base, CellPlan, CellStep, LINE, Mode, Operand, Place, Plan};
+use edbatch_layout::{Base, CellPlan, CellStep, LINE, Mode, Normalization, Operand, Place, Plan};
 use edbatch_runtime::kernels::rows::Around;
 use edbatch_runtime::kernels::{self, Input, RowsMut, RowsRef, math};
 use edbatch_runtime::{Profile, Work};
@@ -195,11 +195,15 @@ impl Batch<'_> {
                     whole,
                 );
             }
-            CellStep::Softmax { from, width, out, logarithm } => {
+            CellStep::Normalize { by, from, rows: 1, width, out } => {
                 let (width, rows) = (width as usize, source.rows(from, width as usize));
                 only(targets).each_row(out, calls, width, |call, to| {
                     to.copy_from_slice(rows.row(call, width));
-                    if logarithm { math::log_softmax(level, to) } else { math::softmax(level, to) }
+                    match by {
+                        Normalization::Softmax => math::softmax(level, to),
+                        Normalization::LogSoftmax => math::log_softmax(level, to),
+                        by => unreachable!("no model that is measured has {by}"),
+                    }
                 });
             }
             CellStep::Copy { from, width, out } => {
@@ -232,7 +236,15 @@ impl Batch<'_> {
                 only(targets).each_row(out, calls, width as usize, |_, to| to.fill(value));
             }
             CellStep::Product { .. } => unreachable!("a product has a weight"),
-            CellStep::Fold { .. } | CellStep::Share { .. } => unreachable!("only in adjoints"),
+            CellStep::Normalize { .. }
+            | CellStep::Dot { .. }
+            | CellStep::Select { .. }
+            | CellStep::Attention { .. } => {
+                unreachable!("no model that is measured has {step}")
+            }
+            CellStep::Fold { .. } | CellStep::Share { .. } | CellStep::OneHot { .. } => {
+                unreachable!("only in adjoints")
+            }
         }
     }
 
@@ -347,8 +359,8 @@ impl<'a> Source<'a> {
                 let Operand::Table { start } = operands[usize::from(table)] else {
                     unreachable!("the plan was checked against the cell")
                 };
-                let table = layout::Weight::AsIs(tables[usize::from(table)].parameter);
-                let data = parameter(table);
+                let table = tables[usize::from(table)].parameter.expect("not an index port");
+                let data = parameter(layout::Weight::AsIs(table));
                 return RowsRef::List { data, offsets: batch.plan.rows(start, step.calls) };
             }
             Base::Port(port) => operands[tables.len() + usize::from(port)],

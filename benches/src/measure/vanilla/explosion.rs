@@ -117,7 +117,8 @@ impl<'a> Explosion<'a> {
     }
 
     fn lookup(&mut self, cell: &Cell, table: u16, shape: Shape) -> Result<Kind, CellError> {
-        let parameter = self.original.parameter(cell.tables()[usize::from(table)].parameter);
+        let id = cell.tables()[usize::from(table)].parameter.expect("not an index port");
+        let parameter = self.original.parameter(id);
         self.kind(format!("lookup {}", parameter.name), shape, |cell, _| {
             cell.lookup("row", &parameter.name, &parameter.dims)
         })
@@ -131,6 +132,7 @@ impl<'a> Explosion<'a> {
                 Reduction::Sum => values.sum(),
                 Reduction::Mean => values.mean(),
                 Reduction::Max => values.max(),
+                Reduction::LogSumExp => values.log_sum_exp(),
             };
             reduced
         })
@@ -213,6 +215,14 @@ fn apply<'c>(cell: &'c CellBuilder, op: Op, x: &[Tensor<'c>]) -> Tensor<'c> {
         Op::Relu => x[0].relu(),
         Op::Exp => x[0].exp(),
         Op::Log => x[0].log(),
+        Op::Sqrt => x[0].sqrt(),
+        Op::Erf => x[0].erf(),
+        Op::Maximum => x[0].maximum(x[1]),
+        Op::Minimum => x[0].minimum(x[1]),
+        Op::LayerNorm(epsilon) => x[0].layer_norm(epsilon),
+        Op::RmsNorm(epsilon) => x[0].rms_norm(epsilon),
+        Op::Dot => x[0].dot(x[1]),
+        Op::Reshape(shape) => x[0].reshape(shape),
         Op::Softmax => x[0].softmax(),
         Op::LogSoftmax => x[0].log_softmax(),
         Op::Concat => cell.concat(x),
@@ -223,7 +233,15 @@ fn apply<'c>(cell: &'c CellBuilder, op: Op, x: &[Tensor<'c>]) -> Tensor<'c> {
         | Op::Lookup { .. }
         | Op::Parameter(_)
         | Op::Constant(_) => unreachable!("{op} is not an operation on variables"),
-        Op::Slope(_) | Op::Fold(_) | Op::Share { .. } | Op::Outer => {
+        Op::Attention { .. } | Op::SoftmaxSum { .. } | Op::Select { .. } => {
+            unreachable!("no model that is measured has {op}")
+        }
+        Op::Slope(_)
+        | Op::Fold(_)
+        | Op::Share { .. }
+        | Op::Outer
+        | Op::Larger
+        | Op::OneHot { .. } => {
             unreachable!("{op} is in adjoint cells only")
         }
     }

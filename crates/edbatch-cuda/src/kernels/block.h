@@ -58,6 +58,7 @@ DEVICE float add(float a, float b) { return __fadd_rn(a, b); }
 DEVICE float sub(float a, float b) { return __fsub_rn(a, b); }
 DEVICE float mul(float a, float b) { return __fmul_rn(a, b); }
 DEVICE float div_(float a, float b) { return __fdiv_rn(a, b); }
+DEVICE float sqrt_(float x) { return __fsqrt_rn(x); }
 DEVICE u32 bits(float x) { return __float_as_uint(x); }
 DEVICE float from_bits(u32 x) { return __uint_as_float(x); }
 
@@ -122,6 +123,7 @@ DEVICE float add(float a, float b) { return a + b; }
 DEVICE float sub(float a, float b) { return a - b; }
 DEVICE float mul(float a, float b) { return a * b; }
 DEVICE float div_(float a, float b) { return a / b; }
+DEVICE float sqrt_(float x) { return std::sqrt(x); }
 
 DEVICE u32 bits(float x) {
     u32 bits;

@@ -20,6 +20,10 @@ constexpr float LOG2_E = 1.44269504088896340736f;
 constexpr float LN_2_HIGH = 0.6933594f;
 constexpr float LN_2_LOW = -2.1219444e-4f;
 
+// The larger or the smaller number: NaN if one is NaN, `a` if they are equal.
+DEVICE float larger(float a, float b) { return b != b || a < b ? b : a; }
+DEVICE float smaller(float a, float b) { return b != b || b < a ? b : a; }
+
 DEVICE float relu(float x) { return at_least(0.0f, x); }
 
 DEVICE float power_of_two(float shifted) { return from_bits(bits(shifted) << 23); }
@@ -40,6 +44,31 @@ DEVICE float exp_(float x) {
     float half = fma_(n, 0.5f, ROUNDING);
     float rest = add(sub(n, sub(half, ROUNDING)), ROUNDING);
     return mul(mul(e, power_of_two(half)), power_of_two(rest));
+}
+
+DEVICE float erf_(float x) {
+    constexpr u32 SIGN = 1u << 31;
+    float size = at_most(3.95f, from_bits(bits(x) & ~SIGN));
+    float square = mul(x, x);
+    float p = 8.36012e-5f;
+    p = fma_(p, square, -8.140964e-4f);
+    p = fma_(p, square, 5.200945e-3f);
+    p = fma_(p, square, -2.6859395e-2f);
+    p = fma_(p, square, 0.112836964f);
+    p = fma_(p, square, -0.37612635f);
+    p = fma_(p, square, 0.12837917f);
+    float q = -4.430902e-7f;
+    q = fma_(q, size, -1.5415382e-5f);
+    q = fma_(q, size, 4.0332662e-4f);
+    q = fma_(q, size, -4.075687e-3f);
+    q = fma_(q, size, 2.4940795e-2f);
+    q = fma_(q, size, -0.10807051f);
+    q = fma_(q, size, -0.6334974f);
+    q = fma_(q, size, -1.1294544f);
+    q = fma_(q, size, 1.6423702e-4f);
+    float far = sub(1.0f, exp_(q));
+    far = from_bits(bits(far) | (bits(x) & SIGN));
+    return 0.9277f < size ? far : fma_(p, x, x);
 }
 
 DEVICE float sigmoid(float x) {

@@ -1,7 +1,7 @@
 // Reductions of any number of rows, from left to right, like `kernels/reduce.rs` of
 // `edbatch-runtime`. `at(i)` is the element of row i. A single row is copied.
 #pragma once
-#include "block.h"
+#include "functions.h"
 
 // The sum; 0 without rows.
 template <class At> DEVICE float reduce_sum(u32 count, At at) {
@@ -27,4 +27,15 @@ template <class At> DEVICE float reduce_max(u32 count, At at) {
         max = max != max || max > x ? max : x;
     }
     return max;
+}
+
+// The logarithm of the sum of the exponentials; -∞ without rows.
+template <class At> DEVICE float reduce_log_sum_exp(u32 count, At at) {
+    float max = reduce_max(count, at);
+    if (count < 2) return max;
+    bool infinite = 3.40282347e38f < from_bits(bits(max) & 0x7fffffffu);
+    float shift = infinite ? 0.0f : max;
+    float sum = exp_(sub(at(0), shift));
+    for (u32 i = 1; i < count; ++i) sum = add(sum, exp_(sub(at(i), shift)));
+    return add(shift, log_(sum));
 }

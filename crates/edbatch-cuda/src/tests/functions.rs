@@ -6,12 +6,14 @@ use edbatch_runtime::kernels::{Input, Level, RowsMut, elementwise};
 
 use super::{Kernel, assert_same_bits, everywhere, levels};
 
-const FUNCTIONS: [(Op, &str); 5] = [
+const FUNCTIONS: [(Op, &str); 7] = [
     (Op::Sigmoid, "sigmoid"),
     (Op::Tanh, "tanh_"),
     (Op::Relu, "relu"),
     (Op::Exp, "exp_"),
     (Op::Log, "log_"),
+    (Op::Sqrt, "sqrt_"),
+    (Op::Erf, "erf_"),
 ];
 
 /// Computes `arena[n + i] = f(arena[i])` for i in 0..n, where n is the first word of the command

@@ -21,7 +21,7 @@ enum Source {
     Fixed,
     /// One row of this table, and parameters.
     Row(u16),
-    /// A value at a port, or rows of several tables.
+    /// A value at a port, an index, or rows of several tables.
     Other,
 }
 
@@ -32,7 +32,8 @@ impl RowParts {
             let operands = operands.iter().map(|operand| sources[operand.index()]);
             sources.push(match *op {
                 Op::Lookup { table } => Source::Row(table),
-                Op::Input { .. } | Op::Reduce { .. } => Source::Other,
+                Op::Select { .. } => Source::Other,
+                op if op.port().is_some() => Source::Other,
                 _ => operands.fold(Source::Fixed, |all, source| match (all, source) {
                     (Source::Fixed, other) | (other, Source::Fixed) => other,
                     (all, source) if all == source => all,

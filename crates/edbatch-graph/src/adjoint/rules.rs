@@ -62,19 +62,81 @@ impl Derivation<'_> {
                 let value = self.value(a);
                 self.term_of(a, Op::Div, &[g, value]);
             }
+            Op::Sqrt => {
+                let y = self.value(var);
+                let twice = self.push(Op::Scale(2.0), &[y]);
+                self.term_of(next(), Op::Div, &[g, twice]);
+            }
+            Op::Erf => {
+                let a = next();
+                let x = self.value(a);
+                let square = self.push(Op::Mul, &[x, x]);
+                let negative = self.push(Op::Neg, &[square]);
+                let exp = self.push(Op::Exp, &[negative]);
+                let slope = self.push(Op::Scale(std::f32::consts::FRAC_2_SQRT_PI), &[exp]);
+                self.term_of(a, Op::Mul, &[g, slope]);
+            }
+            Op::Maximum | Op::Minimum => {
+                let (a, b) = (next(), next());
+                for (operand, other) in [(a, b), (b, a)] {
+                    if self.needs[operand.index()] {
+                        let (larger, smaller) = match op {
+                            Op::Maximum => (self.value(operand), self.value(other)),
+                            _ => (self.value(other), self.value(operand)),
+                        };
+                        let share = self.push(Op::Larger, &[larger, smaller]);
+                        self.term_of(operand, Op::Mul, &[g, share]);
+                    }
+                }
+            }
             Op::Softmax => {
                 let y = self.value(var);
                 let product = self.push(Op::Mul, &[g, y]);
-                let sum = self.push(Op::Fold(Shape::Vector(1)), &[product]);
+                let sum = self.push(Op::Fold(per_row(*shape)), &[product]);
                 let share = self.push(Op::Mul, &[y, sum]);
                 self.term_of(next(), Op::Sub, &[product, share]);
             }
             Op::LogSoftmax => {
                 let y = self.value(var);
                 let softmax = self.push(Op::Exp, &[y]);
-                let sum = self.push(Op::Fold(Shape::Vector(1)), &[g]);
+                let sum = self.push(Op::Fold(per_row(*shape)), &[g]);
                 let share = self.push(Op::Mul, &[softmax, sum]);
                 self.term_of(next(), Op::Sub, &[g, share]);
+            }
+            Op::LayerNorm(epsilon) => {
+                let a = next();
+                let x = self.value(a);
+                let mean = self.row_mean(x);
+                let centred = self.push(Op::Sub, &[x, mean]);
+                let centre = self.row_mean(g);
+                let g = self.push(Op::Sub, &[g, centre]);
+                self.norm(a, centred, epsilon, g);
+            }
+            Op::RmsNorm(epsilon) => {
+                let a = next();
+                let x = self.value(a);
+                self.norm(a, x, epsilon, g);
+            }
+            Op::Dot => {
+                let (a, b) = (next(), next());
+                for (operand, other) in [(a, b), (b, a)] {
+                    if self.needs[operand.index()] {
+                        let other = self.value(other);
+                        self.term_of(operand, Op::Mul, &[other, g]);
+                    }
+                }
+            }
+            Op::Reshape(_) => {
+                let a = next();
+                self.term_of(a, Op::Reshape(self.cell.instruction(a).shape), &[g]);
+            }
+            Op::Select { table } => {
+                let a = next();
+                let shape = self.cell.instruction(a).shape;
+                let rows = Shape::Vector(shape.rows_and_columns().0 as u32);
+                let one_hot = self.push_source(Op::OneHot { table }, rows);
+                let is_vector = matches!(shape, Shape::Vector(_));
+                self.term_of(a, if is_vector { Op::Mul } else { Op::Outer }, &[one_hot, g]);
             }
             Op::Concat => {
                 let mut start = 0;
@@ -91,7 +153,11 @@ impl Derivation<'_> {
                 }
             }
             Op::Transpose => self.term_of(next(), Op::Transpose, &[g]),
-            Op::Reduce { by: Reduction::Max, .. }
+            Op::Reduce { by: Reduction::Max | Reduction::LogSumExp, .. }
+            | Op::Attention { .. }
+            | Op::SoftmaxSum { .. }
+            | Op::Larger
+            | Op::OneHot { .. }
             | Op::Slope(_)
             | Op::Fold(_)
             | Op::Share { .. }
@@ -125,6 +191,32 @@ impl Derivation<'_> {
     fn slope(&mut self, operand: Var, slope: Slope, result: Var, g: Var) {
         let y = self.value(result);
         self.term_of(operand, Op::Slope(slope), &[g, y]);
+    }
+
+    /// Differentiates y = x / r with r = √(mean x² + ε), by rows: x̄ = (ḡ - y · mean(ḡ ∘ y)) / r.
+    fn norm(&mut self, operand: Var, x: Var, epsilon: f32, g: Var) {
+        if !self.needs[operand.index()] {
+            return;
+        }
+        let square = self.push(Op::Mul, &[x, x]);
+        let variance = self.row_mean(square);
+        let epsilon = self.push_source(Op::Constant(epsilon), self.shape(variance));
+        let sum = self.push(Op::Add, &[variance, epsilon]);
+        let r = self.push(Op::Sqrt, &[sum]);
+        let y = self.push(Op::Div, &[x, r]);
+        let product = self.push(Op::Mul, &[g, y]);
+        let mean = self.row_mean(product);
+        let share = self.push(Op::Mul, &[y, mean]);
+        let difference = self.push(Op::Sub, &[g, share]);
+        self.term_of(operand, Op::Div, &[difference, r]);
+    }
+
+    /// Returns the mean of a vector, or of each row of a matrix.
+    fn row_mean(&mut self, x: Var) -> Var {
+        let shape = self.shape(x);
+        let fold = per_row(shape);
+        let sum = self.push(Op::Fold(fold), &[x]);
+        self.push(Op::Scale((fold.elements() as f64 / shape.elements() as f64) as f32), &[sum])
     }
 
     /// Differentiates y = a · b.
@@ -182,5 +274,13 @@ impl Derivation<'_> {
         let transposed = self.push(Op::Transpose, &[value]);
         self.transposed.insert(var, transposed);
         transposed
+    }
+}
+
+/// Returns the shape of one number for a vector, or for each row of a matrix.
+fn per_row(shape: Shape) -> Shape {
+    match shape {
+        Shape::Vector(_) => Shape::Vector(1),
+        Shape::Matrix(rows, _) => Shape::Vector(rows),
     }
 }

@@ -67,11 +67,13 @@ fn check(operation: &str, of: &[Shape], got: Result<Shape, CellError>, expected:
 
 #[test]
 fn binary_operations_infer_the_shape_of_every_pair() {
-    let elementwise: [(&str, Binary); 4] = [
+    let elementwise: [(&str, Binary); 6] = [
         ("add", |_, a, b| a + b),
         ("subtract", |_, a, b| a - b),
         ("multiply", |_, a, b| a * b),
         ("divide", |_, a, b| a / b),
+        ("maximum", |_, a, b| a.maximum(b)),
+        ("minimum", |_, a, b| a.minimum(b)),
     ];
     for a in SHAPES {
         for b in SHAPES {
@@ -99,6 +101,11 @@ fn binary_operations_infer_the_shape_of_every_pair() {
                 }
                 _ => None,
             };
+            let dot = (a == b).then_some(match a {
+                Vector(_) => Vector(1),
+                Matrix(rows, _) => Vector(rows),
+            });
+            check("dot", &[a, b], infer(&[a, b], |_, of| of[0].dot(of[1])), dot);
             for (name, operation) in elementwise {
                 let got = infer(&[a, b], |cell, of| operation(cell, of[0], of[1]));
                 check(name, &[a, b], got, broadcast);
@@ -109,7 +116,7 @@ fn binary_operations_infer_the_shape_of_every_pair() {
 
 #[test]
 fn unary_operations_infer_every_shape() {
-    let same: [(&str, Unary); 7] = [
+    let same: [(&str, Unary); 13] = [
         ("negate", |a| -a),
         ("scale by 2", |a| a.scale(2.0)),
         ("sigmoid", |a| a.sigmoid()),
@@ -117,14 +124,31 @@ fn unary_operations_infer_every_shape() {
         ("relu", |a| a.relu()),
         ("exp", |a| a.exp()),
         ("log", |a| a.log()),
+        ("sqrt", |a| a.sqrt()),
+        ("erf", |a| a.erf()),
+        ("softmax", |a| a.softmax()),
+        ("log-softmax", |a| a.log_softmax()),
+        ("layer-norm 0.5", |a| a.layer_norm(0.5)),
+        ("rms-norm 0.5", |a| a.rms_norm(0.5)),
     ];
     for a in SHAPES {
         for (name, operation) in same {
             check(name, &[a], infer(&[a], |_, of| operation(of[0])), Some(a));
         }
-        let vector = matches!(a, Vector(_)).then_some(a);
-        check("softmax", &[a], infer(&[a], |_, of| of[0].softmax()), vector);
-        check("log-softmax", &[a], infer(&[a], |_, of| of[0].log_softmax()), vector);
+        for to in SHAPES {
+            let as_many = (a.elements() == to.elements()).then_some(to);
+            let name = format!("reshape to {to}");
+            check(&name, &[a], infer(&[a], |_, of| of[0].reshape(to)), as_many);
+        }
+        let row = match a {
+            Vector(_) => Vector(1),
+            Matrix(_, columns) => Vector(columns),
+        };
+        for size in 1..4 {
+            let fits = (size == a.rows_and_columns().0).then_some(row);
+            let got = infer(&[a], |cell, of| of[0].select(cell.index("index", size)));
+            check("select", &[a], got, fits);
+        }
         let transposed = match a {
             Vector(_) => None,
             Matrix(m, n) => Some(Matrix(n, m)),
@@ -141,6 +165,38 @@ fn unary_operations_infer_every_shape() {
                 let name = format!("slice {start}..{}", start + rows);
                 check(&name, &[a], got, fits.then_some(sliced));
             }
+        }
+    }
+}
+
+#[test]
+fn attention_infers_every_shape() {
+    let shapes = [Vector(1), Vector(2), Vector(3), Vector(6), Matrix(2, 3)];
+    for (query, keys, values) in shapes.into_iter().flat_map(|query| {
+        shapes.into_iter().flat_map(move |keys| shapes.map(|values| (query, keys, values)))
+    }) {
+        let divides = |heads: u32, shape| matches!(shape, Vector(n) if n % heads == 0);
+        for heads in 1..4 {
+            let fits = query == keys && divides(heads, keys) && divides(heads, values);
+            let mut network = Network::new();
+            let record = network.record("state", [("k", keys), ("v", values)]).unwrap();
+            let one = network.record("one", [("x", Vector(1))]).unwrap();
+            let mut shapes = Vec::new();
+            let declared = network.cell("attend", one, |cell| {
+                let query = cell.constant(1.0, query);
+                let many = cell.many("sources", record);
+                shapes.push(many.attention(query, "k", "v", heads as usize, 0.5).shape());
+                vec![cell.constant(0.0, Vector(1))]
+            });
+            assert_eq!(declared.is_ok(), fits, "{heads} heads of {query}, {keys} and {values}");
+            let scored = network.cell("weigh", one, |cell| {
+                shapes.push(cell.many("sources", record).softmax_sum("k", "v").shape());
+                vec![cell.constant(0.0, Vector(1))]
+            });
+            let fits_scores = matches!(keys, Vector(n) if divides(n, values));
+            assert_eq!(scored.is_ok(), fits_scores, "scores {keys} and values {values}");
+            assert!(!fits || shapes[0] == values);
+            assert!(!fits_scores || shapes[1] == values);
         }
     }
 }
@@ -184,6 +240,56 @@ fn invalid_cells_are_errors() {
             children.into()
         }),
         "cell step: port after: expected no port after the one that takes any number of values",
+    );
+    check(
+        message(|cell, state| {
+            let [h, c] = cell.one("previous", state);
+            vec![cell.many("children", state).attention(h, "h", "d", 1, 1.0), c]
+        }),
+        "cell step: field d of the values at children: expected one of the fields h, c",
+    );
+    check(
+        message(|cell, state| {
+            let [h, c] = cell.one("previous", state);
+            vec![cell.many("children", state).attention(h, "h", "c", 3, 1.0), c]
+        }),
+        "cell step: attention over input 1, keys 0, values 1, 3 heads of [4] and [4] and [4]: \
+         expected a query and keys of equal widths, and values: vectors that 3 heads divide evenly",
+    );
+    check(
+        message(|cell, state| {
+            let [h, c] = cell.one("previous", state);
+            vec![h.layer_norm(f32::NAN), c]
+        }),
+        "cell step: layer-norm NaN of [4]: expected a finite epsilon of at least 0, got NaN",
+    );
+    check(
+        message(|cell, state| {
+            let [h, c] = cell.one("previous", state);
+            vec![h.leaky_relu(1.5), c]
+        }),
+        "cell step: leaky_relu of [4]: expected a slope from 0 to 1, got 1.5",
+    );
+    check(
+        message(|cell, state| {
+            let [h, c] = cell.one("previous", state);
+            vec![h.reshape(Matrix(3, 2)), c.reshape(Matrix(1 << 31, 1 << 31))]
+        }),
+        "cell step: reshape to [3, 2] of [4]: expected a shape of 4 elements",
+    );
+    check(
+        message(|cell, state| {
+            let [h, c] = cell.one("previous", state);
+            vec![h.select(cell.index("tag", 5)), c]
+        }),
+        "cell step: select of [4]: expected 5 elements or rows, the size of the index port tag",
+    );
+    check(
+        message(|cell, state| {
+            cell.index("tag", 0);
+            cell.one::<2>("previous", state).into()
+        }),
+        "cell step: index tag: expected a size from 1 to 2^31 - 1, got 0",
     );
     check(
         message(|cell, _| cell.one::<2>("previous", RecordId(9)).into()),
@@ -282,7 +388,7 @@ fn items_with_a_16_bit_index_are_limited() {
             let _ = cell.lookup("token", "embed", &[2, 1]);
         }
     });
-    assert_eq!(lookups, "cell many: lookup token: expected at most 65536 tables in a cell");
+    assert_eq!(lookups, "cell many: table token: expected at most 65536 tables in a cell");
     let ports = refused(|cell, one| {
         for _ in 0..=1 << 16 {
             let _ = cell.one::<1>("port", one);

@@ -1,6 +1,6 @@
 //! The places that the steps of a cell read and write.
 
-use super::{Base, CellStep, Mode, Place};
+use super::{Base, CellStep, Mode, Place, Scores};
 
 impl CellStep {
     /// Returns the places that the step reads, with the number of elements per call.
@@ -23,12 +23,33 @@ impl CellStep {
             Self::Elementwise { width, inputs, .. } => {
                 inputs.iter().map(|&place| (place, *width)).collect()
             }
-            Self::Softmax { from, width, .. }
-            | Self::Copy { from, width, .. }
-            | Self::Share { from, width, .. } => vec![(*from, *width)],
+            Self::Dot { left, right, rows, width, .. } => {
+                vec![(*left, rows * width), (*right, rows * width)]
+            }
+            Self::Select { table, from, rows, width, .. } => {
+                vec![(Place { base: Base::Table(*table), offset: 0 }, 1), (*from, rows * width)]
+            }
+            Self::OneHot { table, .. } => {
+                vec![(Place { base: Base::Table(*table), offset: 0 }, 1)]
+            }
+            Self::Attention { port, scores, values, heads, width, .. } => {
+                let field = |offset| Place { base: Base::Port(*port), offset };
+                match *scores {
+                    Scores::Field(scores) => {
+                        vec![(field(scores), *heads), (field(*values), *width)]
+                    }
+                    Scores::Keys { query, keys, width: of_keys } => {
+                        vec![(query, of_keys), (field(keys), of_keys), (field(*values), *width)]
+                    }
+                }
+            }
+            Self::Copy { from, width, .. } | Self::Share { from, width, .. } => {
+                vec![(*from, *width)]
+            }
             Self::Expand { from, rows, .. } => vec![(*from, *rows)],
             Self::Transpose { from, rows, columns, .. }
-            | Self::Fold { from, rows, columns, .. } => {
+            | Self::Fold { from, rows, columns, .. }
+            | Self::Normalize { from, rows, width: columns, .. } => {
                 vec![(*from, rows * columns)]
             }
             Self::Fill { .. } => vec![],
@@ -45,13 +66,19 @@ impl CellStep {
                 [left].into_iter().chain(right).chain(bias).collect()
             }
             Self::Elementwise { inputs, .. } => inputs.iter_mut().collect(),
-            Self::Softmax { from, .. }
+            Self::Dot { left, right, .. } => vec![left, right],
+            Self::Attention { scores: Scores::Keys { query, .. }, .. } => vec![query],
+            Self::Normalize { from, .. }
+            | Self::Select { from, .. }
             | Self::Copy { from, .. }
             | Self::Expand { from, .. }
             | Self::Fold { from, .. }
             | Self::Share { from, .. }
             | Self::Transpose { from, .. } => vec![from],
-            Self::Reduce { .. } | Self::Fill { .. } => vec![],
+            Self::Reduce { .. }
+            | Self::Attention { scores: Scores::Field(_), .. }
+            | Self::OneHot { .. }
+            | Self::Fill { .. } => vec![],
         }
     }
 
@@ -62,7 +89,11 @@ impl CellStep {
             Self::Reduce { out, .. }
             | Self::Product { out, .. }
             | Self::MatMul { out, .. }
-            | Self::Softmax { out, .. }
+            | Self::Normalize { out, .. }
+            | Self::Dot { out, .. }
+            | Self::Select { out, .. }
+            | Self::OneHot { out, .. }
+            | Self::Attention { out, .. }
             | Self::Copy { out, .. }
             | Self::Expand { out, .. }
             | Self::Fold { out, .. }
@@ -98,17 +129,22 @@ impl CellStep {
     pub fn writes(&self) -> Vec<(Place, u32)> {
         match self {
             Self::Reduce { width, out, .. }
-            | Self::Softmax { width, out, .. }
+            | Self::Select { width, out, .. }
+            | Self::OneHot { width, out, .. }
+            | Self::Attention { width, out, .. }
             | Self::Copy { width, out, .. }
             | Self::Share { width, out, .. }
             | Self::Fill { width, out, .. } => vec![(*out, *width)],
-            Self::Product { rows, out, .. } | Self::Fold { rows, out, .. } => vec![(*out, *rows)],
+            Self::Product { rows, out, .. }
+            | Self::Dot { rows, out, .. }
+            | Self::Fold { rows, out, .. } => vec![(*out, *rows)],
             Self::MatMul { m, n, out, .. } => vec![(*out, m * n)],
             Self::Elementwise { width, outputs, .. } => {
                 outputs.iter().map(|&place| (place, *width)).collect()
             }
             Self::Expand { rows, columns, out, .. }
-            | Self::Transpose { rows, columns, out, .. } => {
+            | Self::Transpose { rows, columns, out, .. }
+            | Self::Normalize { rows, width: columns, out, .. } => {
                 vec![(*out, rows * columns)]
             }
         }

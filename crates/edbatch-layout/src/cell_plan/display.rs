@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Base, CellPlan, CellStep, Mode, Place, Weight};
+use super::{Base, CellPlan, CellStep, Mode, Normalization, Place, Scores, Weight};
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -58,9 +58,30 @@ impl fmt::Display for CellStep {
                     .into_iter()
                     .try_for_each(|(register, out)| write!(f, "; {out} = r{register}"))
             }
-            Self::Softmax { from, width, out, logarithm } => {
-                let name = if *logarithm { "log-softmax" } else { "softmax" };
-                write!(f, "{out} = {name} {from} [{width}]")
+            Self::Normalize { by, from, rows: 1, width, out } => {
+                write!(f, "{out} = {by} {from} [{width}]")
+            }
+            Self::Normalize { by, from, rows, width, out } => {
+                write!(f, "{out} = {by} {from} [{rows}, {width}]")
+            }
+            Self::Dot { left, right, rows, width, out } => {
+                write!(f, "{out} = dot {left} {right} [{rows}, {width}]")
+            }
+            Self::Select { table, from, rows, width, out } => {
+                write!(f, "{out} = {from} at index{table} [{rows}, {width}]")
+            }
+            Self::OneHot { table, width, out } => {
+                write!(f, "{out} = one-hot of index{table} [{width}]")
+            }
+            Self::Attention { port, scores, values, heads, width, out } => {
+                write!(f, "{out} = sum of port{port}+{values} by softmax of ")?;
+                match scores {
+                    Scores::Field(scores) => write!(f, "port{port}+{scores}")?,
+                    Scores::Keys { query, keys, width } => {
+                        write!(f, "{query} · port{port}+{keys} [{width}]")?;
+                    }
+                }
+                write!(f, " [{heads} heads, {width}]")
             }
             Self::Copy { from, width, out } => write!(f, "{out} = {from} [{width}]"),
             Self::Fold { from, rows, columns, out } => {
@@ -76,6 +97,17 @@ impl fmt::Display for CellStep {
                 write!(f, "{out} = transpose {from} [{rows}, {columns}]")
             }
             Self::Fill { value, width, out } => write!(f, "{out} = {value} [{width}]"),
+        }
+    }
+}
+
+impl fmt::Display for Normalization {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Softmax => f.write_str("softmax"),
+            Self::LogSoftmax => f.write_str("log-softmax"),
+            Self::LayerNorm(epsilon) => write!(f, "layer-norm({epsilon})"),
+            Self::RmsNorm(epsilon) => write!(f, "rms-norm({epsilon})"),
         }
     }
 }

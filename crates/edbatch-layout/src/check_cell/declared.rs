@@ -3,6 +3,7 @@
 use edbatch_graph::{Instruction, Kind, Op, Shape};
 
 use super::terms::{Expression, Term, Terms};
+use crate::cell_plan::Normalization;
 use crate::program::Program;
 
 /// Returns the terms of each field that a call of the cell returns.
@@ -56,8 +57,28 @@ fn evaluate(
             let k = operands[0].shape.rows_and_columns().1;
             terms.product(&operands[0].elements, &operands[1].elements, k)
         }
-        Op::Softmax => terms.softmax(&operands[0].elements, false),
-        Op::LogSoftmax => terms.softmax(&operands[0].elements, true),
+        Op::Softmax => normalize(Normalization::Softmax, operands[0], terms),
+        Op::LogSoftmax => normalize(Normalization::LogSoftmax, operands[0], terms),
+        Op::LayerNorm(epsilon) => normalize(Normalization::LayerNorm(epsilon), operands[0], terms),
+        Op::RmsNorm(epsilon) => normalize(Normalization::RmsNorm(epsilon), operands[0], terms),
+        Op::Dot => {
+            let columns = operands[0].elements.len() / shape.elements();
+            terms.dot(&operands[0].elements, &operands[1].elements, columns)
+        }
+        Op::Reshape(_) => operands[0].elements.clone(),
+        Op::Select { table } => terms.select(table, &operands[0].elements, count),
+        Op::OneHot { table } => terms.one_hot(table, count),
+        Op::Attention { port, keys, values, heads } => {
+            let query = Some(&*operands[0].elements);
+            let (keys, values) = (offset(port, keys), offset(port, values));
+            terms.attention(port, (query, keys), (heads, values, count))
+        }
+        Op::SoftmaxSum { port, scores, values } => {
+            let record = program.network()[kind].ports()[usize::from(port)].record;
+            let heads = program.record(record).widths[usize::from(scores)];
+            let (scores, values) = (offset(port, scores), offset(port, values));
+            terms.attention(port, (None, scores), (heads, values, count))
+        }
         // A product with one term in each sum.
         Op::Outer => terms.product(&operands[0].elements, &operands[1].elements, 1),
         Op::Fold(to) => {
@@ -84,6 +105,15 @@ fn evaluate(
             })
             .collect(),
     }
+}
+
+/// Applies a softmax or a norm to a vector, or to each row of a matrix.
+fn normalize(by: Normalization, operand: &Tensor, terms: &mut Terms) -> Vec<Term> {
+    let columns = match operand.shape {
+        Shape::Vector(n) => n,
+        Shape::Matrix(_, columns) => columns,
+    };
+    terms.normalize(by, &operand.elements, columns as usize)
 }
 
 impl Tensor {

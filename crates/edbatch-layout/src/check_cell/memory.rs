@@ -119,6 +119,7 @@ impl<'a> Memory<'a> {
                 self.may_read(base)?;
                 let tables = self.program.network()[self.kind].tables();
                 let declared = tables.get(usize::from(table)).ok_or("the table does not exist")?;
+                declared.parameter.ok_or("reads rows of an index port")?;
                 within(place, count, self.program.table_width(declared) as usize)?;
                 Ok(each(offset, count, |element| terms.of(Expression::Table { table, element })))
             }
@@ -156,6 +157,17 @@ impl<'a> Memory<'a> {
             Arity::Many => Ok(()),
             Arity::One => Err(format!("counts the values at port {port}, which takes one")),
         }
+    }
+
+    /// Checks that the steps may read an index below `size` at an index port.
+    pub(super) fn index(&self, table: u16, size: u32) -> Checked {
+        self.may_read(Base::Table(table))?;
+        let tables = self.program.network()[self.kind].tables();
+        let declared = tables.get(usize::from(table)).ok_or("the index port does not exist")?;
+        if declared.parameter.is_some() || declared.rows != size {
+            return Err(format!("reads an index below {size} at table port {table}"));
+        }
+        Ok(())
     }
 
     /// Checks that the steps may read this argument.

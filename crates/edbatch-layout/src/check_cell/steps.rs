@@ -5,7 +5,7 @@ use edbatch_graph::Arity;
 use super::Checked;
 use super::memory::Memory;
 use super::terms::{Binary, Expression, Term, Terms, Unary};
-use crate::cell_plan::{Base, CellStep, Mode, Place, Weight};
+use crate::cell_plan::{Base, CellStep, Mode, Place, Scores, Weight};
 use crate::elementwise::{Assignment, Elementwise, Form, Operation};
 
 /// Evaluates a step, and writes its results to the memory.
@@ -53,9 +53,52 @@ pub(super) fn run(step: &CellStep, memory: &mut Memory<'_>, terms: &mut Terms) -
         CellStep::Elementwise { width, ref inputs, ref outputs, ref program } => {
             elementwise(program, width as usize, (inputs, outputs), memory, terms)
         }
-        CellStep::Softmax { from, width, out, logarithm } => {
-            let vector = memory.read(from, width as usize, terms)?;
-            memory.write(out, &terms.softmax(&vector, logarithm))
+        CellStep::Normalize { by, from, rows, width, out } => {
+            memory.may_write(out, area(rows, width))?;
+            let matrix = memory.read(from, area(rows, width), terms)?;
+            memory.write(out, &terms.normalize(by, &matrix, width as usize))
+        }
+        CellStep::Dot { left, right, rows, width, out } => {
+            memory.may_write(out, rows as usize)?;
+            let left = memory.read(left, area(rows, width), terms)?;
+            let right = memory.read(right, area(rows, width), terms)?;
+            memory.write(out, &terms.dot(&left, &right, width as usize))
+        }
+        CellStep::Select { table, from, rows, width, out } => {
+            memory.may_write(out, width as usize)?;
+            memory.index(table, rows)?;
+            let matrix = memory.read(from, area(rows, width), terms)?;
+            memory.write(out, &terms.select(table, &matrix, width))
+        }
+        CellStep::OneHot { table, width, out } => {
+            memory.may_write(out, width as usize)?;
+            memory.index(table, width)?;
+            memory.write(out, &terms.one_hot(table, width))
+        }
+        CellStep::Attention { port, scores, values, heads, width, out } => {
+            memory.may_write(out, width as usize)?;
+            memory.may_read(Base::Port(port))?;
+            memory.fields(port, Arity::Many, values, width as usize)?;
+            let divides = |width: u32| heads > 0 && width.is_multiple_of(heads);
+            let query = match scores {
+                Scores::Field(scores) => {
+                    memory.fields(port, Arity::Many, scores, heads as usize)?;
+                    None
+                }
+                Scores::Keys { query, keys, width } => {
+                    memory.fields(port, Arity::Many, keys, width as usize)?;
+                    if !divides(width) {
+                        return Err(format!("{heads} heads of {width} elements"));
+                    }
+                    Some(memory.read(query, width as usize, terms)?)
+                }
+            };
+            if !divides(width) {
+                return Err(format!("{heads} heads of {width} elements"));
+            }
+            let (Scores::Field(first) | Scores::Keys { keys: first, .. }) = scores;
+            let sums = terms.attention(port, (query.as_deref(), first), (heads, values, width));
+            memory.write(out, &sums)
         }
         CellStep::Fold { from, rows, columns, out } => {
             memory.may_write(out, rows as usize)?;
@@ -202,6 +245,9 @@ fn value(operation: Operation, operands: &[Term], terms: &mut Terms) -> Option<T
         (Operation::Sub, &[a, b]) => terms.binary(Binary::Sub, a, b),
         (Operation::Mul, &[a, b]) => terms.binary(Binary::Mul, a, b),
         (Operation::Div, &[a, b]) => terms.binary(Binary::Div, a, b),
+        (Operation::Max, &[a, b]) => terms.binary(Binary::Max, a, b),
+        (Operation::Min, &[a, b]) => terms.binary(Binary::Min, a, b),
+        (Operation::Larger, &[a, b]) => terms.binary(Binary::Larger, a, b),
         (Operation::Slope(slope), &[a, b]) => terms.binary(Binary::Slope(slope), a, b),
         (Operation::SlopeOfProduct(slope), &[a, b, c]) => {
             let product = terms.binary(Binary::Mul, a, b);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use edbatch_graph::{Op, ParameterId, Reduction, Slope};
 
+use crate::cell_plan::Normalization;
 use crate::elementwise::Function;
 
 /// A hash-consed expression: two terms are equal if and only if their expressions are.
@@ -39,8 +40,17 @@ pub(super) enum Expression {
     /// An operation on two elements. [`Terms::binary`] sorts the elements if the operation
     /// commutes.
     Binary(Binary, Term, Term),
-    /// An element of the softmax of a list, or of its logarithm.
-    Softmax { list: Term, element: u32, logarithm: bool },
+    /// An element of a list after a softmax or a norm: its number, and the bits of its ε.
+    Normalized { list: Term, element: u32, by: (u8, u32) },
+    /// The inner product of two lists in the order of [`Op::Dot`], sorted: it commutes.
+    InnerProduct(Term, Term),
+    /// An element of the row of a list, of rows of this width, that the call names.
+    Selected { list: Term, table: u16, width: u32, element: u32 },
+    /// An element of the vector that is 1 at the index that the call names, else 0.
+    OneHot { table: u16, element: u32 },
+    /// An element of the weighted sum of the values at a port. The weights are the softmax of a
+    /// field's element, or of the products of a query and a field that begins there.
+    Attended { port: u16, query: Option<Term>, scores: u32, value: u32 },
 }
 
 /// An operation on one element.
@@ -60,6 +70,9 @@ pub(super) enum Binary {
     Sub,
     Mul,
     Div,
+    Max,
+    Min,
+    Larger,
     Slope(Slope),
 }
 
@@ -99,11 +112,74 @@ impl Terms {
         products
     }
 
-    /// Returns the softmax of a vector, or its logarithm.
-    pub(super) fn softmax(&mut self, vector: &[Term], logarithm: bool) -> Vec<Term> {
-        let list = self.of(Expression::List(vector.to_vec()));
-        let element = |element| self.of(Expression::Softmax { list, element, logarithm });
-        (0..vector.len() as u32).map(element).collect()
+    /// Applies a softmax or a norm to each row of a matrix with this number of columns.
+    pub(super) fn normalize(
+        &mut self,
+        by: Normalization,
+        matrix: &[Term],
+        columns: usize,
+    ) -> Vec<Term> {
+        let by = match by {
+            Normalization::Softmax => (0, 0),
+            Normalization::LogSoftmax => (1, 0),
+            Normalization::LayerNorm(epsilon) => (2, epsilon.to_bits()),
+            Normalization::RmsNorm(epsilon) => (3, epsilon.to_bits()),
+        };
+        let mut normalized = Vec::with_capacity(matrix.len());
+        for row in matrix.chunks(columns.max(1)) {
+            let list = self.of(Expression::List(row.to_vec()));
+            let element = |element| self.of(Expression::Normalized { list, element, by });
+            normalized.extend((0..row.len() as u32).map(element));
+        }
+        normalized
+    }
+
+    /// Returns the inner products of the rows of two matrices with this number of columns.
+    pub(super) fn dot(&mut self, left: &[Term], right: &[Term], columns: usize) -> Vec<Term> {
+        let mut dots = Vec::new();
+        for (left, right) in left.chunks(columns.max(1)).zip(right.chunks(columns.max(1))) {
+            let left = self.of(Expression::List(left.to_vec()));
+            let right = self.of(Expression::List(right.to_vec()));
+            dots.push(self.of(Expression::InnerProduct(left.min(right), left.max(right))));
+        }
+        dots
+    }
+
+    /// Returns the row of a matrix with this number of columns that the call names.
+    pub(super) fn select(&mut self, table: u16, matrix: &[Term], width: u32) -> Vec<Term> {
+        let list = self.of(Expression::List(matrix.to_vec()));
+        let selected = |element| Expression::Selected { list, table, width, element };
+        (0..width).map(|element| self.of(selected(element))).collect()
+    }
+
+    pub(super) fn one_hot(&mut self, table: u16, width: u32) -> Vec<Term> {
+        (0..width).map(|element| self.of(Expression::OneHot { table, element })).collect()
+    }
+
+    /// Returns the weighted sums of values at a port: of the `width` elements from `values` on, in
+    /// `heads` equal parts. `scores` is the first element of the scores, or of the keys if there
+    /// is a query.
+    pub(super) fn attention(
+        &mut self,
+        port: u16,
+        (query, scores): (Option<&[Term]>, u32),
+        (heads, values, width): (u32, u32, u32),
+    ) -> Vec<Term> {
+        let heads = heads.max(1);
+        let (mut sums, of_value) = (Vec::new(), width / heads);
+        for head in 0..heads {
+            let part = query.map(|query| query.len() / heads as usize);
+            let query = query.zip(part).map(|(query, part)| {
+                let first = head as usize * part;
+                self.of(Expression::List(query[first..first + part].to_vec()))
+            });
+            let scores = scores + head * part.unwrap_or(1) as u32;
+            for element in 0..of_value {
+                let value = values + head * of_value + element;
+                sums.push(self.of(Expression::Attended { port, query, scores, value }));
+            }
+        }
+        sums
     }
 
     /// Sums each row of a matrix with this number of columns.
@@ -135,6 +211,8 @@ impl Terms {
             Op::Relu => Unary::Apply(Function::Relu),
             Op::Exp => Unary::Apply(Function::Exp),
             Op::Log => Unary::Apply(Function::Log),
+            Op::Sqrt => Unary::Apply(Function::Sqrt),
+            Op::Erf => Unary::Apply(Function::Erf),
             Op::Scale(factor) => return Some(self.scale(factor, *operands.first()?)),
             op => {
                 let binary = match op {
@@ -142,6 +220,9 @@ impl Terms {
                     Op::Sub => Binary::Sub,
                     Op::Mul => Binary::Mul,
                     Op::Div => Binary::Div,
+                    Op::Maximum => Binary::Max,
+                    Op::Minimum => Binary::Min,
+                    Op::Larger => Binary::Larger,
                     Op::Slope(slope) => Binary::Slope(slope),
                     _ => return None,
                 };

@@ -12,7 +12,7 @@
 //!
 //! *Source*: section 3 of the paper. *Cost*: one call of [`aligned::plan`].
 
-use edbatch_graph::{Op, Var};
+use edbatch_graph::Var;
 
 use super::Compiled;
 use super::emit::emit;
@@ -55,7 +55,7 @@ enum Weights {
 /// Makes groups of the batches. Products are grouped by their vectors; each operation that is
 /// neither a product of a parameter nor element-wise is a group of its own.
 fn groups(equations: &Equations<'_>, batches: &[Vec<Var>], weights: Weights) -> Vec<Group> {
-    let is_made = |var: &Var| matches!(equations.op(*var), Op::Reduce { .. } | Op::Constant(_));
+    let is_made = |var: &Var| equations.op(*var).is_source() && !equations.is_given(*var);
     let mut groups: Vec<Group> = equations.vars().filter(is_made).map(Group::Other).collect();
     for batch in batches {
         if equations.op(batch[0]).is_elementwise() {

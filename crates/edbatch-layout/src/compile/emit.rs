@@ -11,7 +11,7 @@ use super::equations::Equations;
 use super::idioms::{Idiom, Idioms};
 use super::place::{Places, is_read_later, target};
 use super::stack::Group;
-use crate::cell_plan::{Base, CellPlan, CellStep, Mode, Place};
+use crate::cell_plan::{Base, CellPlan, CellStep, Mode, Normalization, Place, Scores};
 use crate::copied::{Move, Why};
 use crate::elementwise::{Elementwise, Register};
 
@@ -181,8 +181,8 @@ impl Emitter<'_> {
         let operands = self.equations.operands(var);
         let is_swapped = self.idioms.of(var) == Idiom::Swapped;
         match self.equations.op(var) {
-            // A slice is part of another variable.
-            Op::Slice { .. } => return,
+            // They are parts of another variable.
+            Op::Slice { .. } | Op::Reshape(_) => return,
             Op::Transpose if is_swapped || self.equations.is_given(var) => return,
             Op::MatMul | Op::Outer => return self.matrix_product(var),
             Op::Concat => return self.concatenation(var),
@@ -204,8 +204,38 @@ impl Emitter<'_> {
                 CellStep::Fold { from: from[0], rows: width, columns, out }
             }
             Op::Share { port } => CellStep::Share { port, from: from[0], width, out },
-            Op::Softmax => CellStep::Softmax { from: from[0], width, out, logarithm: false },
-            Op::LogSoftmax => CellStep::Softmax { from: from[0], width, out, logarithm: true },
+            Op::Softmax => self.normalize(var, Normalization::Softmax, from[0], out),
+            Op::LogSoftmax => self.normalize(var, Normalization::LogSoftmax, from[0], out),
+            Op::LayerNorm(epsilon) => {
+                self.normalize(var, Normalization::LayerNorm(epsilon), from[0], out)
+            }
+            Op::RmsNorm(epsilon) => {
+                self.normalize(var, Normalization::RmsNorm(epsilon), from[0], out)
+            }
+            Op::Dot => {
+                let columns = self.equations.width(operands[0]) / width;
+                CellStep::Dot { left: from[0], right: from[1], rows: width, width: columns, out }
+            }
+            Op::Select { table } => {
+                let rows = self.equations.width(operands[0]) / width;
+                CellStep::Select { table, from: from[0], rows, width, out }
+            }
+            Op::OneHot { table } => CellStep::OneHot { table, width, out },
+            Op::Attention { port, keys, values, heads } => {
+                let scores = Scores::Keys {
+                    query: from[0],
+                    keys: self.equations.field_offset(port, keys),
+                    width: self.equations.width(operands[0]),
+                };
+                let values = self.equations.field_offset(port, values);
+                CellStep::Attention { port, scores, values, heads, width, out }
+            }
+            Op::SoftmaxSum { port, scores, values } => {
+                let heads = self.equations.field_width(port, scores);
+                let scores = Scores::Field(self.equations.field_offset(port, scores));
+                let values = self.equations.field_offset(port, values);
+                CellStep::Attention { port, scores, values, heads, width, out }
+            }
             Op::Transpose => {
                 let (rows, columns) = self.equations.shape(operands[0]).rows_and_columns();
                 let (rows, columns) = (rows as u32, columns as u32);
@@ -215,6 +245,14 @@ impl Emitter<'_> {
             op => unreachable!("{op} is run elsewhere"),
         };
         self.steps.push(step);
+    }
+
+    fn normalize(&self, var: Var, by: Normalization, from: Place, out: Place) -> CellStep {
+        let (rows, width) = match self.equations.shape(var) {
+            Shape::Vector(width) => (1, width),
+            Shape::Matrix(rows, width) => (rows, width),
+        };
+        CellStep::Normalize { by, from, rows, width, out }
     }
 
     /// Emits a product of matrices, and the sum with its bias. Its right factor may be in pieces.

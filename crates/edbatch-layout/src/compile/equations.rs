@@ -61,17 +61,35 @@ impl<'a> Equations<'a> {
         self.readers(var).len() == 1 && !self.is_returned(var)
     }
 
-    /// Returns true if the variable is the result of an operation, and not a slice of another
+    /// Returns true if the variable is the result of an operation, and not a view of another
     /// variable.
     pub(super) fn is_result(&self, var: Var) -> bool {
-        !self.op(var).is_source() && !matches!(self.op(var), Op::Slice { .. })
+        !self.op(var).is_source() && !self.is_view(var)
     }
 
     /// Returns true if a layout may choose the variable's place: a step of the cell computes it, it
-    /// is not a slice of another variable, and it is not returned.
+    /// is not a view of another variable, and it is not returned.
     pub(super) fn is_free(&self, var: Var) -> bool {
-        let is_slice = matches!(self.op(var), Op::Slice { .. });
-        !self.is_given(var) && !is_slice && !self.is_returned(var)
+        !self.is_given(var) && !self.is_view(var) && !self.is_returned(var)
+    }
+
+    /// Returns true if the variable is a slice of another variable, or the same elements.
+    fn is_view(&self, var: Var) -> bool {
+        self.viewed(var).is_some()
+    }
+
+    /// Returns the variable that a slice or a reshaped variable is part of, and the index of its
+    /// first element there.
+    pub(super) fn viewed(&self, var: Var) -> Option<(Var, u32)> {
+        let operand = || self.operands(var)[0];
+        match self.op(var) {
+            Op::Slice { start, .. } => {
+                let columns = self.shape(operand()).rows_and_columns().1 as u32;
+                Some((operand(), start * columns))
+            }
+            Op::Reshape(_) => Some((operand(), 0)),
+            _ => None,
+        }
     }
 
     /// Returns true if a variable can be read before any step runs.
@@ -96,6 +114,12 @@ impl<'a> Equations<'a> {
     pub(super) fn field_offset(&self, port: u16, field: u16) -> u32 {
         let record = self.cell.ports()[usize::from(port)].record;
         self.records[usize::from(record.0)].offsets[usize::from(field)]
+    }
+
+    /// Returns the number of elements of a field in the record at a port.
+    pub(super) fn field_width(&self, port: u16, field: u16) -> u32 {
+        let record = self.cell.ports()[usize::from(port)].record;
+        self.records[usize::from(record.0)].widths[usize::from(field)]
     }
 
     /// Returns the layout of a call's output row.

@@ -217,10 +217,9 @@ impl Places {
     }
 
     fn place_other(&mut self, equations: &Equations<'_>, idioms: &Idioms, var: Var) {
-        if let Op::Slice { start, .. } = equations.op(var) {
-            let whole = equations.operands(var)[0];
+        if let Some((whole, first)) = equations.viewed(var) {
             let mut place = self.of(whole);
-            place.offset += start * equations.shape(whole).rows_and_columns().1 as u32;
+            place.offset += first;
             self.place[var.index()] = Some(place);
         } else if !matches!(idioms.of(var), Idiom::Pieces | Idiom::Swapped) {
             self.place_result(equations, target(idioms, var));

@@ -94,8 +94,9 @@ impl<'a> Order<'a> {
         let mut from_rows: Vec<bool> = Vec::with_capacity(equations.len());
         for var in equations.vars() {
             let mut operands = equations.operands(var).iter();
-            let is_value = matches!(equations.op(var), Op::Input { .. } | Op::Reduce { .. });
-            from_rows.push(!is_value && operands.all(|operand| from_rows[operand.index()]));
+            let op = equations.op(var);
+            let reads_others = op.port().is_some() || matches!(op, Op::Select { .. });
+            from_rows.push(!reads_others && operands.all(|operand| from_rows[operand.index()]));
         }
         Self {
             equations,
@@ -231,9 +232,8 @@ impl<'a> Order<'a> {
 /// the width. Vectors with the same elements have equal ranges.
 pub(super) fn elements(equations: &Equations<'_>, mut var: Var) -> (Var, u32, u32) {
     let (width, mut first) = (equations.width(var), 0);
-    while let Op::Slice { start, .. } = equations.op(var) {
-        var = equations.operands(var)[0];
-        first += start * equations.shape(var).rows_and_columns().1 as u32;
+    while let Some((whole, start)) = equations.viewed(var) {
+        (var, first) = (whole, first + start);
     }
     if matches!(equations.op(var), Op::Input { .. } | Op::Lookup { .. } | Op::Parameter(_)) {
         let is_same = |other: &Var| equations.op(*other) == equations.op(var);

@@ -27,6 +27,9 @@ impl fmt::Display for Assignment {
             Operation::Sub => write!(f, "{a} - {b}"),
             Operation::Mul => write!(f, "{a} * {b}"),
             Operation::Div => write!(f, "{a} / {b}"),
+            Operation::Max => write!(f, "max({a}, {b})"),
+            Operation::Min => write!(f, "min({a}, {b})"),
+            Operation::Larger => write!(f, "larger({a}, {b})"),
             Operation::Neg => write!(f, "-{a}"),
             Operation::Slope(slope) => write!(f, "{} {a} {b}", Op::Slope(slope)),
             Operation::SlopeOfProduct(slope) => {
@@ -57,6 +60,8 @@ impl fmt::Display for Function {
             Self::Relu => "relu",
             Self::Exp => "exp",
             Self::Log => "log",
+            Self::Sqrt => "sqrt",
+            Self::Erf => "erf",
         })
     }
 }

@@ -65,6 +65,9 @@ fn fusion<'a>(
         },
         (Op::Sub, _) => alone(Operation::Sub),
         (Op::Div, _) => alone(Operation::Div),
+        (Op::Maximum, _) => alone(Operation::Max),
+        (Op::Minimum, _) => alone(Operation::Min),
+        (Op::Larger, _) => alone(Operation::Larger),
         (Op::Neg, _) => alone(Operation::Neg),
         (Op::Slope(slope), &[g, y]) => match own(g) {
             Some((Op::Mul, &[a, b])) => (Operation::SlopeOfProduct(slope), vec![a, b, y], vec![g]),
@@ -82,6 +85,8 @@ fn function(op: Op) -> Option<Function> {
         Op::Relu => Some(Function::Relu),
         Op::Exp => Some(Function::Exp),
         Op::Log => Some(Function::Log),
+        Op::Sqrt => Some(Function::Sqrt),
+        Op::Erf => Some(Function::Erf),
         _ => None,
     }
 }

@@ -5,7 +5,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use edbatch_graph::{Kind, Network};
-use edbatch_layout::{Base, CellPart, CellPlan, CellStep, Mode, Place, Program, Step, Weight};
+use edbatch_layout::{
+    Base, CellPart, CellPlan, CellStep, Mode, Place, Program, Scores, Step, Weight,
+};
 
 use super::TILE;
 use crate::Parameters;
@@ -84,7 +86,10 @@ impl Loaded {
                     let tables = network[kind].tables();
                     let weight = match place.base {
                         Base::Parameter(weight) => weight,
-                        Base::Table(table) => Weight::AsIs(tables[usize::from(table)].parameter),
+                        Base::Table(table) => match tables[usize::from(table)].parameter {
+                            Some(parameter) => Weight::AsIs(parameter),
+                            None => continue,
+                        },
                         _ => continue,
                     };
                     let [as_is, transposed] = &mut kept[weight.parameter().0 as usize];
@@ -130,6 +135,8 @@ pub(super) struct LoadedPart {
     pub(super) work: usize,
     /// Distance in floats from an output row to the next.
     pub(super) stride: usize,
+    /// True if a step needs memory for the scores of attention.
+    pub(super) attends: bool,
     pub(super) steps: Vec<LoadedStep>,
 }
 
@@ -194,6 +201,7 @@ impl LoadedPart {
             reused: reused(plan),
             work: plan.steps.iter().map(work).sum(),
             stride: plan.output_stride as usize,
+            attends: plan.steps.iter().any(|step| matches!(step, CellStep::Attention { .. })),
             steps: plan.steps.iter().map(step).collect::<Result<_, _>>()?,
         })
     }
@@ -212,6 +220,8 @@ impl LoadedPart {
 fn work(step: &CellStep) -> usize {
     /// Cost per element of an element-wise operation, in multiply-adds: 0.13 ns at 64 per ns.
     const ELEMENT: usize = 8;
+    /// Guessed number of values of a call at a port with attention.
+    const VALUES: usize = 8;
     let of = |factors: &[u32]| factors.iter().map(|&factor| factor as usize).product::<usize>();
     match step {
         CellStep::Product { rows, width, .. } => of(&[*rows, *width]),
@@ -220,10 +230,20 @@ fn work(step: &CellStep) -> usize {
             let ops = program.assignments().iter().map(|assignment| assignment.operation.ops());
             of(&[*width]) * ops.sum::<usize>() * ELEMENT
         }
-        CellStep::Reduce { width, .. }
-        | CellStep::Softmax { width, .. }
-        | CellStep::Share { width, .. } => of(&[*width]) * ELEMENT,
-        CellStep::Copy { width, .. } | CellStep::Fill { width, .. } => of(&[*width]),
+        CellStep::Reduce { width, .. } | CellStep::Share { width, .. } => of(&[*width]) * ELEMENT,
+        CellStep::Normalize { rows, width, .. } => of(&[*rows, *width]) * ELEMENT,
+        CellStep::Attention { scores, width, .. } => {
+            let scored = match scores {
+                Scores::Field(_) => 0,
+                Scores::Keys { width, .. } => *width as usize,
+            };
+            VALUES * (scored + *width as usize)
+        }
+        CellStep::Copy { width, .. }
+        | CellStep::Fill { width, .. }
+        | CellStep::Select { width, .. }
+        | CellStep::OneHot { width, .. } => of(&[*width]),
+        CellStep::Dot { rows, width, .. } => of(&[*rows, *width]),
         CellStep::Expand { rows, columns, .. }
         | CellStep::Transpose { rows, columns, .. }
         | CellStep::Fold { rows, columns, .. } => of(&[*rows, *columns]),

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use edbatch_layout::{Base, CellStep, Mode, Operand, Place, Plan, Weight};
+use edbatch_layout::{
+    Base, CellStep, Mode, Normalization, Operand, Place, Plan, Scores, Step, Weight,
+};
 use smallvec::SmallVec;
 
 use super::load::{Loaded, LoadedPart, Run};
@@ -11,7 +13,7 @@ use super::target::{Taken, Target, each_row, writable};
 use super::{Profile, TILE, Work};
 use crate::kernels::rows::Around;
 use crate::kernels::{
-    self, Aligned, GemmShape, Input, Left, Level, OutOfMemory, Pass, Piece, RowsRef, Start,
+    self, Aligned, GemmShape, Input, Left, Level, OutOfMemory, Pass, Piece, RowsRef, Scored, Start,
 };
 use crate::thread_pool::ClaimedPool;
 
@@ -35,20 +37,43 @@ pub(super) struct Workspace {
     regions: Vec<Aligned>,
     /// For a reduction: the end of each call's values, counted from the tile's first value.
     ends: Vec<u32>,
+    /// For attention: the scores of one head over the values of one call.
+    scores: Aligned,
     /// The regions that the current step writes.
     taken: Taken,
 }
 
 impl Workspace {
-    /// Allocates the memory for tiles of `rows` rows. A tile needs no other memory, so a plan that
-    /// has started cannot run out of memory.
-    pub(super) fn reserve(&mut self, part: &LoadedPart, rows: usize) -> Result<(), OutOfMemory> {
+    /// Allocates the memory for a step in tiles of `rows` rows. A tile needs no other memory, so a
+    /// plan that has started cannot run out of memory.
+    pub(super) fn reserve(
+        &mut self,
+        (plan, step): (&Plan, &Step),
+        part: &LoadedPart,
+        rows: usize,
+    ) -> Result<(), OutOfMemory> {
+        if part.attends {
+            self.scores.reserve(most_values(plan, step))?;
+        }
         if self.regions.len() < part.regions.len() {
             self.regions.resize_with(part.regions.len(), Aligned::default);
         }
         let mut regions = self.regions.iter_mut().zip(&part.regions);
         regions.try_for_each(|(region, &width)| region.reserve(rows * width as usize))
     }
+}
+
+/// Returns the maximum number of values of a call at a variadic port.
+fn most_values(plan: &Plan, step: &Step) -> usize {
+    let operands = plan.operands[step.operands as usize..].iter();
+    let mut ends = operands.filter_map(|operand| match operand {
+        Operand::Many { ends, .. } => Some(plan.list(*ends, step.calls)),
+        _ => None,
+    });
+    let ends = ends.next().unwrap_or_default();
+    let first = ends.first().copied().unwrap_or(0);
+    let most = ends.windows(2).map(|pair| pair[1] - pair[0]).fold(first, u32::max);
+    most as usize
 }
 
 /// Zero offsets, with which all rows of a tile read the same data.
@@ -66,7 +91,7 @@ impl<'a> Job<'a> {
     ) {
         let step = self.plan.steps[self.index];
         let cell = self.loaded.carried_out(&step);
-        let Workspace { regions, ends, taken } = workspace;
+        let Workspace { regions, ends, scores, taken } = workspace;
         // A panic in an earlier tile may have left regions here.
         taken.clear();
         let shape = (calls.len(), cell.stride);
@@ -109,7 +134,8 @@ impl<'a> Job<'a> {
                 }
                 Run::Planned(step) => {
                     let _timer = self.profile.map(|profile| profile.time_of(kind_of_work(step)));
-                    planned(&source, self.loaded.level, step, &mut target, ends);
+                    let room = (&mut *ends, &mut scores[..]);
+                    planned(&source, self.loaded.level, step, &mut target, room);
                 }
             }
             target.give_back(regions);
@@ -171,8 +197,8 @@ impl<'a> Source<'a> {
                 let Operand::Table { start } = operands[table] else {
                     unreachable!("the plan was checked against the cell")
                 };
-                let table = Weight::AsIs(tables[table].parameter);
-                let data = &job.loaded.parameter(table)[offset..];
+                let parameter = tables[table].parameter.expect("steps read no rows of index ports");
+                let data = &job.loaded.parameter(Weight::AsIs(parameter))[offset..];
                 return then(RowsRef::List { data, offsets: self.table_rows(start) });
             }
             Base::Port(port) => operands[tables.len() + usize::from(port)],
@@ -217,6 +243,14 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// Returns the index that each call of the tile names at an index port.
+    fn indices(&self, table: u16) -> &'a [u32] {
+        let Operand::Table { start } = self.tile.operands[usize::from(table)] else {
+            unreachable!("the plan was checked against the cell")
+        };
+        self.table_rows(start)
+    }
+
     /// Returns the rows of all values at a variadic port, for all calls of the tile. Sets
     /// `ends[i]` to the end of the values of the tile's call `i`.
     fn values(&self, port: u16, from: u32, ends: &mut Vec<u32>) -> RowsRef<'a> {
@@ -252,12 +286,16 @@ fn kind_of_work(step: &CellStep) -> Work {
         CellStep::MatMul { .. } | CellStep::Product { .. } => Work::Product,
         CellStep::Elementwise { .. }
         | CellStep::Reduce { .. }
-        | CellStep::Softmax { .. }
+        | CellStep::Normalize { .. }
+        | CellStep::Dot { .. }
+        | CellStep::Attention { .. }
         | CellStep::Fold { .. }
         | CellStep::Share { .. } => Work::Elementwise,
         CellStep::Copy { .. }
         | CellStep::Expand { .. }
         | CellStep::Transpose { .. }
+        | CellStep::Select { .. }
+        | CellStep::OneHot { .. }
         | CellStep::Fill { .. } => Work::Gather,
     }
 }
@@ -268,7 +306,7 @@ fn planned(
     level: Level,
     step: &CellStep,
     target: &mut Target<'_>,
-    ends: &mut Vec<u32>,
+    (ends, buffer): (&mut Vec<u32>, &mut [f32]),
 ) {
     let calls = source.tile.calls.len();
     match *step {
@@ -296,16 +334,60 @@ fn planned(
             let out = writable(out, calls, shape.rows * shape.columns, stride);
             kernels::batched_gemm(level, shape, left, &right, bias, out);
         }
-        CellStep::Softmax { from, width, out, logarithm } => {
-            let rows = source.rows(from, width as usize);
-            each_row(target.place(out), calls, width as usize, |call, out| {
-                out.copy_from_slice(rows.row(call, width as usize));
-                if logarithm {
-                    kernels::math::log_softmax(level, out);
-                } else {
-                    kernels::math::softmax(level, out);
+        CellStep::Normalize { by, from, rows, width, out } => {
+            let elements = rows as usize * width as usize;
+            let from = source.rows(from, elements);
+            each_row(target.place(out), calls, elements, |call, out| {
+                out.copy_from_slice(from.row(call, elements));
+                for row in out.chunks_exact_mut(width as usize) {
+                    match by {
+                        Normalization::Softmax => kernels::math::softmax(level, row),
+                        Normalization::LogSoftmax => kernels::math::log_softmax(level, row),
+                        Normalization::LayerNorm(epsilon) => {
+                            kernels::math::layer_norm(level, row, epsilon);
+                        }
+                        Normalization::RmsNorm(epsilon) => {
+                            kernels::math::rms_norm(level, row, epsilon);
+                        }
+                    }
                 }
             });
+        }
+        CellStep::Dot { left, right, rows, width, out } => {
+            let elements = rows as usize * width as usize;
+            let (left, right) = (source.rows(left, elements), source.rows(right, elements));
+            each_row(target.place(out), calls, rows as usize, |call, out| {
+                kernels::dot(level, left.row(call, elements), right.row(call, elements), out);
+            });
+        }
+        CellStep::Select { table, from, rows, width, out } => {
+            let (indices, width) = (source.indices(table), width as usize);
+            let matrices = source.rows(from, rows as usize * width);
+            each_row(target.place(out), calls, width, |call, out| {
+                let matrix = matrices.row(call, rows as usize * width);
+                out.copy_from_slice(&matrix[indices[call] as usize * width..][..width]);
+            });
+        }
+        CellStep::OneHot { table, width, out } => {
+            let indices = source.indices(table);
+            each_row(target.place(out), calls, width as usize, |call, out| {
+                out.fill(0.0);
+                out[indices[call] as usize] = 1.0;
+            });
+        }
+        CellStep::Attention { port, scores, values, heads, width, out } => {
+            let values = source.values(port, values, ends);
+            let scored = match scores {
+                Scores::Field(field) => Scored::Field(source.values(port, field, ends)),
+                Scores::Keys { query, keys, width } => Scored::Keys {
+                    queries: source.rows(query, width as usize),
+                    keys: source.values(port, keys, ends),
+                    width: width as usize,
+                },
+            };
+            let (out, stride) = target.place(out);
+            let out = writable(out, calls, width as usize, stride);
+            kernels::attention(level, heads as usize, scored, values, ends, buffer, out);
         }
         CellStep::Fold { from, rows, columns, out } => {
             let (height, elements) = (rows as usize, rows as usize * columns as usize);

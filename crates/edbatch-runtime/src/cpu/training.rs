@@ -289,7 +289,8 @@ impl Cpu {
             return Ok(());
         }
         let program = self.loaded.program.clone();
-        let gradient = &mut gradients[table.parameter.0 as usize];
+        let gradient =
+            &mut gradients[table.parameter.expect("an index has no gradient").0 as usize];
         let Some(kind) = adjoint.cell else {
             add_rows(gradient, &sums.rows, sums.sums.chunks_exact(sums.stride));
             return Ok(());
@@ -357,8 +358,9 @@ fn empty_gradients(training: &TrainingNetwork) -> Vec<Gradient> {
     for parameter in network.initial_values().iter().flat_map(|initial| &initial.parameters) {
         is_whole[parameter.0 as usize] = true;
     }
-    for table in network.cells().iter().flat_map(Cell::tables) {
-        is_table[table.parameter.0 as usize] = true;
+    let tables = network.cells().iter().flat_map(Cell::tables);
+    for parameter in tables.filter_map(|table| table.parameter) {
+        is_table[parameter.0 as usize] = true;
     }
     let gradient = |(index, &is_trained): (usize, &bool)| match (is_trained, is_table[index]) {
         (false, _) => Gradient::None,

@@ -103,7 +103,8 @@ pub fn interpret_gradients<T: NdFloat>(
         if let Some(field) = adjoint.row {
             let gradient = &row[usize::from(field)];
             let start = named as usize * gradient.len();
-            let of_table = &mut sums.of[declared.parameter.0 as usize];
+            let parameter = declared.parameter.expect("an index has no gradient");
+            let of_table = &mut sums.of[parameter.0 as usize];
             add(&mut of_table[start..start + gradient.len()], gradient);
         }
     }

@@ -42,6 +42,8 @@ pub enum Input<'a> {
 /// |---|---|
 /// | σ | at most 2e-7; at most 4 ulp if the result is normal |
 /// | tanh | at most 5 ulp |
+/// | √ | correctly rounded |
+/// | erf | at most 2 ulp |
 /// | exp, ln | at most 2 ulp, subnormal results of exp included |
 /// | others | rounded after each operation |
 ///
@@ -204,6 +206,9 @@ unsafe fn execute<S: Simd>(
         Operation::Sub => area.fill(simd, lanewise::Sub, [a, b]),
         Operation::Mul => area.fill(simd, lanewise::Mul, [a, b]),
         Operation::Div => area.fill(simd, lanewise::Div, [a, b]),
+        Operation::Max => area.fill(simd, lanewise::Max, [a, b]),
+        Operation::Min => area.fill(simd, lanewise::Min, [a, b]),
+        Operation::Larger => area.fill(simd, lanewise::Larger, [a, b]),
         Operation::Neg => area.fill(simd, lanewise::Neg, [a]),
         Operation::Slope(slope) => match slope {
             Slope::Sigmoid => area.fill(simd, lanewise::SlopeOfSigmoid, [a, b]),
@@ -232,6 +237,8 @@ unsafe fn execute<S: Simd>(
                 Function::Relu => area.apply(simd, lanewise::Relu, form, sources),
                 Function::Exp => area.apply(simd, lanewise::Exp, form, sources),
                 Function::Log => area.apply(simd, lanewise::Log, form, sources),
+                Function::Sqrt => area.apply(simd, lanewise::Sqrt, form, sources),
+                Function::Erf => area.apply(simd, lanewise::Erf, form, sources),
             }
         }
     }

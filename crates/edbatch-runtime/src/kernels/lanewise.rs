@@ -47,6 +47,18 @@ lanewise! {
     AddProduct(a, b, c) = simd => simd.add(simd.mul(a, b), c);
     /// `a · b + c · d`, rounded after each operation.
     SumOfProducts(a, b, c, d) = simd => simd.add(simd.mul(a, b), simd.mul(c, d));
+    /// The larger of `a` and `b`: NaN if one is NaN, `a` if they are equal.
+    Max(a, b) = simd =>
+        simd.select(simd.is_nan(b), b, simd.select(simd.less(a, b), b, a));
+    /// The smaller of `a` and `b`: NaN if one is NaN, `a` if they are equal.
+    Min(a, b) = simd =>
+        simd.select(simd.is_nan(b), b, simd.select(simd.less(b, a), b, a));
+    /// 1 if `a > b`, 0 if `a < b`, else ½.
+    Larger(a, b) = simd => simd.select(
+        simd.less(b, a),
+        simd.splat(1.0),
+        simd.select(simd.less(a, b), simd.splat(0.0), simd.splat(0.5)),
+    );
     /// `-x`
     Neg(x) = simd => simd.mul(simd.splat(-1.0), x);
     /// `g` times the slope of the sigmoid whose value is `y`.
@@ -61,6 +73,10 @@ lanewise! {
     Exp(x) = simd => exp(simd, x);
     /// ln x within 2 ulp; NaN below zero.
     Log(x) = simd => ln(simd, x);
+    /// √x, correctly rounded.
+    Sqrt(x) = simd => simd.sqrt(x);
+    /// erf x within 2 ulp.
+    Erf(x) = simd => erf(simd, x);
     /// 1 / (1 + e⁻ˣ) within 2e-7, and within 4 ulp if the result is a normal float.
     Sigmoid(x) = simd => sigmoid(simd, x);
     /// tanh x within 5 ulp.
@@ -301,6 +317,38 @@ fn ln<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
     let y = simd.select(simd.less(zero, x), y, negative);
     let stays = simd.select(simd.is_nan(x), x, y);
     simd.select(simd.less(simd.splat(f32::MAX), x), x, stays)
+}
+
+/// erf x. Up to |x| = 0.9277, it is x + x · p(x²); from there on, 1 - exp q(|x|), where q is close
+/// to ln erfc. The polynomials are minimax fits, in relative error of the result. From 3.95 on, the
+/// result is ±1.
+#[inline(always)]
+fn erf<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
+    const P: [f32; 7] = [
+        8.360_12e-5,
+        -8.140_964e-4,
+        5.200_945e-3,
+        -2.685_939_5e-2,
+        0.112_836_964,
+        -0.376_126_35,
+        0.128_379_17,
+    ];
+    const Q: [f32; 9] = [
+        -4.430_902e-7,
+        -1.541_538_2e-5,
+        4.033_266_2e-4,
+        -4.075_687e-3,
+        2.494_079_5e-2,
+        -0.108_070_51,
+        -0.633_497_4,
+        -1.129_454_4,
+        1.642_370_2e-4,
+    ];
+    let magnitude = simd.min(simd.splat(3.95), simd.abs(x));
+    let near = simd.mul_add(horner(simd, simd.mul(x, x), P), x, x);
+    let far = simd.sub(simd.splat(1.0), exp(simd, horner(simd, magnitude, Q)));
+    let is_far = simd.less(simd.splat(0.9277), magnitude);
+    simd.select(is_far, simd.copy_sign(far, x), near)
 }
 
 /// `x` limited to `low..=high`, or NaN if `x` is NaN.

@@ -1,6 +1,7 @@
-//! Softmax and log-softmax of a row, and sums of rows.
+//! Softmax, log-softmax and norms of a row, and sums of rows.
 
 use super::{
+    dot::dots,
     isa::Level,
     lanewise::{self, Lanewise},
     simd::{self, Kernel, MAX_LANES, Simd},
@@ -31,6 +32,57 @@ pub fn cross_entropy(level: Level, row: &mut [f32], class: usize) -> f64 {
 /// as in [`softmax`].
 pub fn log_softmax(level: Level, row: &mut [f32]) {
     simd::run(level, Softmax { row, log: true });
+}
+
+/// `row[i] = (row[i] - mean) / √(var + epsilon)`, in place, where var is the mean of the squared
+/// differences from the mean. Sums are computed as in [`softmax`], those of squares by fused
+/// multiply-adds.
+pub fn layer_norm(level: Level, row: &mut [f32], epsilon: f32) {
+    simd::run(level, Norm { row, epsilon, centred: true });
+}
+
+/// `row[i] = row[i] / √(mean row² + epsilon)`, in place. The sum is computed as in
+/// [`dot`](super::dot::dot).
+pub fn rms_norm(level: Level, row: &mut [f32], epsilon: f32) {
+    simd::run(level, Norm { row, epsilon, centred: false });
+}
+
+struct Norm<'a> {
+    row: &'a mut [f32],
+    epsilon: f32,
+    /// True to subtract the mean first.
+    centred: bool,
+}
+
+impl Kernel for Norm<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let (len, row) = (self.row.len(), self.row);
+        if self.centred {
+            let mut sum = [0.0];
+            SumRows { matrix: row, columns: len, out: &mut sum }.run(simd);
+            let mean = simd.splat(sum[0] / len as f32);
+            each(simd, row, |x| simd.sub(x, mean));
+        }
+        // SAFETY: the row has `len` elements.
+        let [squares] = unsafe { dots(simd, row.as_ptr(), [row.as_ptr()], len) };
+        let root = simd.splat((squares / len as f32 + self.epsilon).sqrt());
+        each(simd, row, |x| simd.div(x, root));
+    }
+}
+
+/// Replaces each vector x of a row by `f(x)`.
+#[inline(always)]
+fn each<S: Simd>(simd: S, row: &mut [f32], f: impl Fn(S::Vector) -> S::Vector) {
+    for part in row.chunks_mut(S::LANES) {
+        // SAFETY: `part` has its length, at most LANES.
+        unsafe {
+            let x = simd.load_first(part.as_ptr(), part.len());
+            simd.store_first(part.as_mut_ptr(), f(x), part.len());
+        }
+    }
 }
 
 /// `out[i] = Σ_j matrix[i, j]` for a row-major matrix with a row for each element of `out`. Sums

@@ -15,7 +15,9 @@
 //! then [`elementwise`](mod@elementwise).
 
 mod arg_max;
+pub mod attention;
 pub mod batched_gemm;
+pub mod dot;
 pub mod elementwise;
 pub mod isa;
 mod lanewise;
@@ -31,7 +33,9 @@ mod simd;
 pub mod sums;
 
 pub use arg_max::arg_max;
+pub use attention::{Scored, attention};
 pub use batched_gemm::{GemmShape, Left, Piece, batched_gemm};
+pub use dot::dot;
 pub use elementwise::{Input, elementwise};
 pub use isa::Level;
 pub use memory::{Aligned, OutOfMemory};

@@ -1,18 +1,24 @@
-//! Sum, mean and maximum over a variable number of rows: the values at a variadic port.
+//! Sum, mean, maximum and log-sum-exp over a variable number of rows: the values at a variadic
+//! port.
+
+use std::ops::Range;
 
 use edbatch_graph::Reduction;
 
 use super::{
     isa::Level,
+    lanewise::{self, Lanewise},
     rows::{RowsMut, RowsRef},
     simd::{self, Kernel, Simd},
 };
 
-/// `out[b, :]` = the sum, mean or maximum of `rows[ends[b - 1]..ends[b]]`, computed left to right;
-/// the range of `b = 0` starts at 0.
+/// `out[b, :]` = the sum, mean, maximum or log-sum-exp of `rows[ends[b - 1]..ends[b]]`, computed
+/// left to right; the range of `b = 0` starts at 0.
 ///
 /// `rows` is (R, W), `ends` (B), `out` (B, W); row-major `f32`. A single row is copied. An empty
-/// range gives 0, or -∞ for the maximum. The maximum is NaN in each column where a row is NaN.
+/// range gives 0, or -∞ for the maximum and the log-sum-exp. Both are NaN in each column where a
+/// row is NaN. The log-sum-exp is `m + ln Σ exp(x - m)`, where m is the maximum, or 0 if that is
+/// infinite.
 ///
 /// # Panics
 ///
@@ -65,7 +71,12 @@ impl Reduce<'_> {
     fn reduce<S: Simd>(&mut self, simd: S, b: usize, first: usize, end: usize) {
         let out = self.out.row(b);
         if first == end {
-            out.fill(if self.reduction == Reduction::Max { f32::NEG_INFINITY } else { 0.0 });
+            let is_sum = matches!(self.reduction, Reduction::Sum | Reduction::Mean);
+            out.fill(if is_sum { 0.0 } else { f32::NEG_INFINITY });
+            return;
+        }
+        if self.reduction == Reduction::LogSumExp && first + 1 < end {
+            simd.outlined(LogSumExp { rows: self.rows, range: first..end, out });
             return;
         }
         out.copy_from_slice(self.rows.row(first, out.len()));
@@ -86,11 +97,56 @@ impl Reduce<'_> {
                     Reduction::Sum => simd.add(sum, x),
                     Reduction::Mean if last => simd.div(simd.add(sum, x), simd.splat(scale)),
                     Reduction::Mean => simd.add(sum, x),
-                    Reduction::Max => simd.select(simd.is_nan(sum), sum, simd.max(sum, x)),
+                    Reduction::Max => lanes_max(simd, sum, x),
+                    Reduction::LogSumExp => unreachable!("computed above"),
                 };
                 // SAFETY: at + lanes <= out.len().
                 unsafe { simd.store_first(out.as_mut_ptr().add(at), y, lanes) };
             }
+        }
+    }
+}
+
+/// The maximum of each lane, or NaN if one is NaN.
+#[inline(always)]
+fn lanes_max<S: Simd>(simd: S, max: S::Vector, x: S::Vector) -> S::Vector {
+    simd.select(simd.is_nan(max), max, simd.max(max, x))
+}
+
+/// The log-sum-exp of two or more rows.
+struct LogSumExp<'a> {
+    rows: RowsRef<'a>,
+    range: Range<usize>,
+    out: &'a mut [f32],
+}
+
+impl Kernel for LogSumExp<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let width = self.out.len();
+        for (strip, out) in self.out.chunks_mut(S::LANES).enumerate() {
+            let (at, lanes) = (strip * S::LANES, out.len());
+            let load = |i: usize| {
+                let row = &self.rows.row(i, width)[at..at + lanes];
+                // SAFETY: `row` has `lanes` elements.
+                unsafe { simd.load_first(row.as_ptr(), lanes) }
+            };
+            let mut max = load(self.range.start);
+            for i in self.range.start + 1..self.range.end {
+                max = lanes_max(simd, max, load(i));
+            }
+            let is_infinite = simd.less(simd.splat(f32::MAX), simd.abs(max));
+            let shift = simd.select(is_infinite, simd.splat(0.0), max);
+            let exp = |i: usize| lanewise::Exp.of(simd, [simd.sub(load(i), shift)]);
+            let mut sum = exp(self.range.start);
+            for i in self.range.start + 1..self.range.end {
+                sum = simd.add(sum, exp(i));
+            }
+            let y = simd.add(shift, lanewise::Log.of(simd, [sum]));
+            // SAFETY: `out` has `lanes` elements.
+            unsafe { simd.store_first(out.as_mut_ptr(), y, lanes) };
         }
     }
 }

@@ -170,6 +170,8 @@ pub(super) trait Simd: Copy {
     /// The larger of the two, or NaN if `x` is NaN. `bound` must not be NaN.
     fn max(self, bound: Self::Vector, x: Self::Vector) -> Self::Vector;
 
+    /// √x, correctly rounded.
+    fn sqrt(self, x: Self::Vector) -> Self::Vector;
     /// |x|
     fn abs(self, x: Self::Vector) -> Self::Vector;
     /// `magnitude`, which must not be negative, with the sign of `x`.

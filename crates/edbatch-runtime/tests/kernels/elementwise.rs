@@ -40,6 +40,13 @@ fn naive(level: Level, ops: &Ops, inputs: &[&[f32]]) -> Vec<Vec<f32>> {
             Op::Sub => binary(|a, b| a - b),
             Op::Mul => binary(|a, b| a * b),
             Op::Div => binary(|a, b| a / b),
+            Op::Maximum => binary(|a, b| if b.is_nan() || a < b { b } else { a }),
+            Op::Minimum => binary(|a, b| if b.is_nan() || b < a { b } else { a }),
+            Op::Larger => binary(|a, b| match a.partial_cmp(&b) {
+                Some(std::cmp::Ordering::Greater) => 1.0,
+                Some(std::cmp::Ordering::Less) => 0.0,
+                _ => 0.5,
+            }),
             Op::Neg => x.iter().map(|x| -x).collect(),
             Op::Scale(factor) => x.iter().map(|x| x * factor).collect(),
             function => {
@@ -167,7 +174,7 @@ proptest! {
     /// Slots of temporaries are reused without conflicts.
     #[test]
     fn random_programs(
-        codes in prop::collection::vec((0u8..11, any::<u16>(), any::<u16>()), 1..40),
+        codes in prop::collection::vec((0u8..16, any::<u16>(), any::<u16>()), 1..40),
         outputs in prop::collection::vec(any::<u16>(), 1..5),
         rows in 1usize..40,
         width in 1usize..70,
@@ -188,6 +195,11 @@ proptest! {
                 7 => ops.push(Op::Tanh, &[a]),
                 8 => ops.push(Op::Relu, &[a]),
                 9 => ops.push(Op::Exp, &[a]),
+                10 => ops.push(Op::Maximum, &[a, b]),
+                11 => ops.push(Op::Minimum, &[a, b]),
+                12 => ops.push(Op::Larger, &[a, b]),
+                13 => ops.push(Op::Sqrt, &[a]),
+                14 => ops.push(Op::Erf, &[a]),
                 _ => ops.push(Op::Log, &[a]),
             });
         }

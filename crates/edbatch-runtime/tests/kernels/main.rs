@@ -1,6 +1,7 @@
 //! Every kernel, at every level of this machine, against a naive loop.
 
 mod arg_max;
+mod attention;
 mod batched_gemm;
 mod elementwise;
 mod math;

@@ -2,13 +2,13 @@
 
 use edbatch_graph::Op;
 use edbatch_runtime::kernels::{
-    Level,
-    math::{log_softmax, softmax},
+    Level, dot,
+    math::{layer_norm, log_softmax, rms_norm, softmax},
 };
 
 use super::{assert_same_bits, map, mul_add, noise};
 
-const FUNCTIONS: [Op; 5] = [Op::Sigmoid, Op::Tanh, Op::Relu, Op::Exp, Op::Log];
+const FUNCTIONS: [Op; 7] = [Op::Sigmoid, Op::Tanh, Op::Relu, Op::Exp, Op::Log, Op::Sqrt, Op::Erf];
 
 fn exact(function: Op, x: f32) -> f64 {
     let x = x as f64;
@@ -19,6 +19,8 @@ fn exact(function: Op, x: f32) -> f64 {
         Op::Relu => x.max(0.0),
         Op::Exp => x.exp(),
         Op::Log => x.ln(),
+        Op::Sqrt => x.sqrt(),
+        Op::Erf => libm::erf(x),
         op => unreachable!("{op} is not one of the functions"),
     }
 }
@@ -61,7 +63,8 @@ fn check_errors(level: Level, function: Op, bits: impl Iterator<Item = u32>) {
     let allowed = match function {
         Op::Sigmoid => 4.0,
         Op::Tanh => 5.0,
-        Op::Exp | Op::Log => 2.0,
+        Op::Exp | Op::Log | Op::Erf => 2.0,
+        Op::Sqrt => 0.5,
         _ => 0.0,
     };
     assert!(ulps <= allowed, "{level}: {function:?}({x:e}) has an error of {ulps} ulp");
@@ -106,6 +109,13 @@ fn special_values_equal_those_of_std() {
             (Op::Tanh, 20.0, 1.0),
             (Op::Tanh, 0.0, 0.0),
             (Op::Tanh, -0.0, -0.0),
+            (Op::Sqrt, -1.0, f32::NAN),
+            (Op::Sqrt, -0.0, -0.0),
+            (Op::Sqrt, INF, INF),
+            (Op::Erf, INF, 1.0),
+            (Op::Erf, -INF, -1.0),
+            (Op::Erf, -0.0, -0.0),
+            (Op::Erf, 4.0, 1.0),
             (Op::Relu, -INF, 0.0),
             (Op::Relu, INF, INF),
             (Op::Exp, INF, INF),
@@ -181,18 +191,63 @@ fn softmax_is_a_distribution() {
     }
 }
 
+/// Relative to the largest element of the result, in f64.
+#[test]
+fn norms_and_inner_products_are_accurate() {
+    let close = |got: &[f32], exact: &[f64], what: String| {
+        let largest = exact.iter().fold(0.0f64, |max, x| max.max(x.abs()));
+        for (&got, &exact) in got.iter().zip(exact) {
+            let error = (f64::from(got) - exact).abs();
+            assert!(error <= 1e-6 * largest, "{what}: {got} against {exact}");
+        }
+    };
+    for level in Level::available() {
+        for len in [1, 2, 15, 16, 17, 100, 256, 1000] {
+            // A mean that is far larger than the spread.
+            let x: Vec<f32> = noise(len as u64, len).iter().map(|x| x + 3.0).collect();
+            let exact: Vec<f64> = x.iter().map(|&x| f64::from(x)).collect();
+            let mean = exact.iter().sum::<f64>() / len as f64;
+            let root =
+                |x: &[f64]| (x.iter().map(|x| x * x).sum::<f64>() / len as f64 + 1e-3).sqrt();
+            let (mut layer, mut rms) = (x.clone(), x.clone());
+            layer_norm(level, &mut layer, 1e-3);
+            rms_norm(level, &mut rms, 1e-3);
+            let centred: Vec<f64> = exact.iter().map(|x| x - mean).collect();
+            let by = root(&centred);
+            let expected: Vec<f64> = centred.iter().map(|x| x / by).collect();
+            if len > 1 {
+                close(&layer, &expected, format!("{level}: layer norm of {len}"));
+            }
+            let by = root(&exact);
+            let expected: Vec<f64> = exact.iter().map(|x| x / by).collect();
+            close(&rms, &expected, format!("{level}: RMS norm of {len}"));
+            let mut product = [0.0];
+            dot(level, &x, &x, &mut product);
+            let expected = exact.iter().map(|x| x * x).sum::<f64>();
+            close(&product, &[expected], format!("{level}: product of {len}"));
+        }
+        let mut with_nan = [1.0, f32::NAN, 0.0];
+        layer_norm(level, &mut with_nan, 0.1);
+        assert!(with_nan.iter().all(|x| x.is_nan()));
+    }
+}
+
 /// The sum has 16 parts at every level, whatever the number of lanes.
 #[test]
-fn softmax_has_the_same_bits_at_all_levels_that_fuse() {
+fn functions_of_rows_have_the_same_bits_at_all_levels_that_fuse() {
     let mut levels = Level::available();
     levels.retain(|&level| mul_add(level, 1.0 + f32::EPSILON, 1.0 - f32::EPSILON, -1.0) != 0.0);
     for len in (0..70).chain([1000, 7709]) {
         let x: Vec<f32> = noise(len as u64, len).iter().map(|x| x * 30.0).collect();
         let both = |level| {
-            let (mut y, mut log) = (x.clone(), x.clone());
+            let [mut y, mut log, mut layer, mut rms] = [(); 4].map(|()| x.clone());
+            let mut product = [0.0];
             softmax(level, &mut y);
             log_softmax(level, &mut log);
-            [y, log].concat()
+            layer_norm(level, &mut layer, 1e-5);
+            rms_norm(level, &mut rms, 1e-5);
+            dot(level, &y, &x, &mut product);
+            [&y[..], &log, &layer, &rms, &product].concat()
         };
         let expected: Vec<f32> = levels.first().map(|&level| both(level)).unwrap_or_default();
         for &level in levels.iter().skip(1) {

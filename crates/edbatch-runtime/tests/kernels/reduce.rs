@@ -8,7 +8,8 @@ use super::{assert_same_bits, noise};
 
 fn naive(reduction: Reduction, column: &[f32]) -> f32 {
     let Some((&first, rest)) = column.split_first() else {
-        return if reduction == Reduction::Max { f32::NEG_INFINITY } else { 0.0 };
+        let is_sum = matches!(reduction, Reduction::Sum | Reduction::Mean);
+        return if is_sum { 0.0 } else { f32::NEG_INFINITY };
     };
     match reduction {
         Reduction::Sum => rest.iter().fold(first, |sum, x| sum + x),
@@ -16,6 +17,7 @@ fn naive(reduction: Reduction, column: &[f32]) -> f32 {
         Reduction::Max => {
             rest.iter().fold(first, |max, &x| if max.is_nan() || max > x { max } else { x })
         }
+        Reduction::LogSumExp => unreachable!("tested below"),
     }
 }
 
@@ -62,6 +64,40 @@ fn maximum_is_nan_wherever_the_nan_is() {
             RowsMut::contiguous(&mut out, 1),
         );
         assert!(out[0].is_nan());
+    }
+}
+
+#[test]
+fn log_sum_exp_is_accurate_and_does_not_overflow() {
+    const INF: f32 = f32::INFINITY;
+    for level in Level::available() {
+        let of = |data: &[f32]| {
+            let mut out = [0.0];
+            let (rows, ends) = (RowsRef::Span { data, stride: 1 }, [data.len() as u32]);
+            let out_rows = RowsMut::contiguous(&mut out, 1);
+            reduce(level, Reduction::LogSumExp, rows, &ends, out_rows);
+            out[0]
+        };
+        for (data, expected) in [
+            (&[][..], -INF),
+            (&[0.1], 0.1),
+            (&[-INF], -INF),
+            (&[-INF, -INF], -INF),
+            (&[-INF, 2.0], 2.0),
+            (&[INF, 1.0], INF),
+            (&[1e30, 1e30], 1e30),
+        ] {
+            assert_eq!(of(data).to_bits(), expected.to_bits(), "{level}: {data:?}");
+        }
+        assert!(of(&[1.0, f32::NAN]).is_nan() && of(&[f32::NAN, 1.0]).is_nan());
+        for count in [2, 16, 17, 1000] {
+            let data: Vec<f32> = noise(count as u64, count).iter().map(|x| x * 80.0).collect();
+            let max = data.iter().fold(-INF, |max, &x| max.max(x));
+            let exp = data.iter().map(|&x| f64::from(x - max).exp());
+            let expected = f64::from(max) + exp.sum::<f64>().ln();
+            let error = (f64::from(of(&data)) - expected).abs();
+            assert!(error <= 1e-6 * expected.abs(), "{level}: {count} values, off by {error}");
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! Mutants of compiled cells.
 
 use edbatch_graph::{ParameterId, Reduction};
-use edbatch_layout::{Base, CellPlan, CellStep, Mode, Place, Program, Weight};
+use edbatch_layout::{
+    Base, CellPlan, CellStep, Mode, Normalization, Place, Program, Scores, Weight,
+};
 use rand::RngExt;
 
 use crate::elementwise;
@@ -201,11 +203,10 @@ fn steps(step: &CellStep, places: &Places, rng: &mut Random) -> Vec<(Sort, CellS
     let mut made = Vec::new();
     match step {
         CellStep::Reduce { port, from, width, by, out } => {
-            let ports = [port.wrapping_add(1), port.wrapping_sub(1)].map(|port| ("another", port));
-            field!(made, step, Reduce.port, ports);
+            field!(made, step, Reduce.port, ports(*port));
             field!(made, step, Reduce.from, others(*from));
             field!(made, step, Reduce.width, others(*width));
-            let all = [Reduction::Sum, Reduction::Mean, Reduction::Max];
+            let all = [Reduction::Sum, Reduction::Mean, Reduction::Max, Reduction::LogSumExp];
             let by = all.into_iter().filter(|other| other != by).map(|other| ("another", other));
             field!(made, step, Reduce.by, by);
             field!(made, step, Reduce.out, places.others(*out));
@@ -233,11 +234,46 @@ fn steps(step: &CellStep, places: &Places, rng: &mut Random) -> Vec<(Sort, CellS
             field!(made, step, Elementwise.outputs, places.lists(outputs));
             field!(made, step, Elementwise.program, elementwise::mutants(program, rng));
         }
-        CellStep::Softmax { from, width, out, logarithm } => {
-            field!(made, step, Softmax.from, places.others(*from));
-            field!(made, step, Softmax.width, others(*width));
-            field!(made, step, Softmax.out, places.others(*out));
-            field!(made, step, Softmax.logarithm, [("another", !logarithm)]);
+        CellStep::Normalize { by, from, rows, width, out } => {
+            let all = [
+                Normalization::Softmax,
+                Normalization::LogSoftmax,
+                Normalization::LayerNorm(0.25),
+                Normalization::RmsNorm(0.25),
+            ];
+            let by = all.into_iter().filter(|other| other != by).map(|other| ("another", other));
+            field!(made, step, Normalize.by, by);
+            field!(made, step, Normalize.from, places.others(*from));
+            field!(made, step, Normalize.rows, others(*rows));
+            field!(made, step, Normalize.width, others(*width));
+            field!(made, step, Normalize.out, places.others(*out));
+        }
+        CellStep::Dot { left, right, rows, width, out } => {
+            field!(made, step, Dot.left, places.others(*left));
+            field!(made, step, Dot.right, places.others(*right));
+            field!(made, step, Dot.rows, others(*rows));
+            field!(made, step, Dot.width, others(*width));
+            field!(made, step, Dot.out, places.others(*out));
+        }
+        CellStep::Select { table, from, rows, width, out } => {
+            field!(made, step, Select.table, ports(*table));
+            field!(made, step, Select.from, places.others(*from));
+            field!(made, step, Select.rows, others(*rows));
+            field!(made, step, Select.width, others(*width));
+            field!(made, step, Select.out, places.others(*out));
+        }
+        CellStep::OneHot { table, width, out } => {
+            field!(made, step, OneHot.table, ports(*table));
+            field!(made, step, OneHot.width, others(*width));
+            field!(made, step, OneHot.out, places.others(*out));
+        }
+        CellStep::Attention { port, scores, values, heads, width, out } => {
+            field!(made, step, Attention.port, ports(*port));
+            field!(made, step, Attention.scores, other_scores(*scores, places));
+            field!(made, step, Attention.values, others(*values));
+            field!(made, step, Attention.heads, others(*heads));
+            field!(made, step, Attention.width, others(*width));
+            field!(made, step, Attention.out, places.others(*out));
         }
         CellStep::Copy { from, width, out } => {
             field!(made, step, Copy.from, places.others(*from));
@@ -263,8 +299,7 @@ fn steps(step: &CellStep, places: &Places, rng: &mut Random) -> Vec<(Sort, CellS
             field!(made, step, Fold.out, places.others(*out));
         }
         CellStep::Share { port, from, width, out } => {
-            let ports = [port.wrapping_add(1), port.wrapping_sub(1)].map(|port| ("another", port));
-            field!(made, step, Share.port, ports);
+            field!(made, step, Share.port, ports(*port));
             field!(made, step, Share.from, places.others(*from));
             field!(made, step, Share.width, others(*width));
             field!(made, step, Share.out, places.others(*out));
@@ -275,6 +310,30 @@ fn steps(step: &CellStep, places: &Places, rng: &mut Random) -> Vec<(Sort, CellS
             field!(made, step, Fill.out, places.others(*out));
         }
     }
+    made
+}
+
+/// Other ports, or index ports.
+fn ports(port: u16) -> [(&'static str, u16); 2] {
+    [port.wrapping_add(1), port.wrapping_sub(1)].map(|port| ("another", port))
+}
+
+/// Other scores for attention.
+fn other_scores(scores: Scores, places: &Places) -> Vec<(&'static str, Scores)> {
+    let Scores::Keys { query, keys, width } = scores else {
+        let Scores::Field(field) = scores else { unreachable!("the other kind") };
+        return others(field).into_iter().map(|(how, field)| (how, Scores::Field(field))).collect();
+    };
+    let queries = places.others(query).into_iter();
+    let mut made: Vec<(&'static str, Scores)> =
+        queries.map(|(how, query)| (how, Scores::Keys { query, keys, width })).collect();
+    let keys =
+        others(keys).into_iter().map(|(how, keys)| (how, Scores::Keys { query, keys, width }));
+    made.extend(keys);
+    let Scores::Keys { keys, .. } = scores else { unreachable!("as above") };
+    let widths = others(width).into_iter();
+    made.extend(widths.map(|(how, width)| (how, Scores::Keys { query, keys, width })));
+    made.push(("a field", Scores::Field(keys)));
     made
 }
 

@@ -48,13 +48,25 @@ pub(crate) fn mutants(program: &Elementwise, rng: &mut Random) -> Vec<(&'static 
 /// Other operations with the same number of operands.
 fn other_ops(op: Op) -> Vec<Op> {
     let all = match op {
-        Op::Add | Op::Sub | Op::Mul | Op::Div => vec![Op::Add, Op::Sub, Op::Mul, Op::Div],
+        Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Maximum | Op::Minimum | Op::Larger => {
+            vec![Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Maximum, Op::Minimum, Op::Larger]
+        }
         Op::Slope(_) => {
             let slopes = [Slope::Sigmoid, Slope::Tanh, Slope::Relu];
             slopes.map(Op::Slope).into_iter().chain([Op::Add, Op::Mul]).collect()
         }
         Op::Scale(factor) => vec![Op::Scale(2.0 * factor), Op::Scale(-factor), Op::Neg],
-        _ => vec![Op::Neg, Op::Sigmoid, Op::Tanh, Op::Relu, Op::Exp, Op::Log, Op::Scale(0.5)],
+        _ => vec![
+            Op::Neg,
+            Op::Sigmoid,
+            Op::Tanh,
+            Op::Relu,
+            Op::Exp,
+            Op::Log,
+            Op::Sqrt,
+            Op::Erf,
+            Op::Scale(0.5),
+        ],
     };
     all.into_iter().filter(|&other| other != op).collect()
 }
@@ -90,6 +102,9 @@ fn expand(
         Operation::Sub => run(Op::Sub, &of),
         Operation::Mul => run(Op::Mul, &of),
         Operation::Div => run(Op::Div, &of),
+        Operation::Max => run(Op::Maximum, &of),
+        Operation::Min => run(Op::Minimum, &of),
+        Operation::Larger => run(Op::Larger, &of),
         Operation::Neg => run(Op::Neg, &of),
         Operation::Slope(slope) => run(Op::Slope(slope), &of),
         Operation::SlopeOfProduct(slope) => {
@@ -132,6 +147,8 @@ fn applied(
         Function::Relu => Op::Relu,
         Function::Exp => Op::Exp,
         Function::Log => Op::Log,
+        Function::Sqrt => Op::Sqrt,
+        Function::Erf => Op::Erf,
     };
     let result = run(op, &[argument]);
     match form {

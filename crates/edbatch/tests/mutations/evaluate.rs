@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use edbatch_graph::{Kind, Reduction, Slope};
+use edbatch_graph::{Kind, Reduction, Slope, Table};
 use edbatch_layout::{
-    Assignment, Base, CellPlan, CellStep, Form, Function, Mode, Operation, Place, Program, Weight,
+    Assignment, Base, CellPlan, CellStep, Form, Function, Mode, Normalization, Operation, Place,
+    Program, Scores, Weight,
 };
 use rand::RngExt;
 
@@ -14,6 +15,8 @@ use crate::networks::Random;
 /// The arguments of a call, and the parameters.
 pub(crate) struct Call {
     tables: Vec<Vec<f64>>,
+    /// For each table port: the index that the call names, if it is an index port.
+    indices: Vec<u32>,
     /// Three rows for each port. A port that takes one value uses the first.
     ports: Vec<Vec<Vec<f64>>>,
     parameters: Vec<Vec<f64>>,
@@ -28,9 +31,12 @@ impl Call {
         let mut numbers = |count: usize| -> Vec<f64> {
             (0..count).map(|_| rng.random_range(-1.0..1.0)).collect()
         };
+        let index = |table: &Table| table.rows / 2;
+        let indices = cell.tables().iter().map(index).collect();
         let width = |table| program.table_width(table) as usize;
         let stride = |record| program.record(record).stride as usize;
         Self {
+            indices,
             tables: cell.tables().iter().map(|table| numbers(width(table))).collect(),
             ports: (cell.ports().iter())
                 .map(|port| (0..3).map(|_| numbers(stride(port.record))).collect())
@@ -115,6 +121,7 @@ impl State<'_> {
                         Reduction::Sum => column(i).sum(),
                         Reduction::Mean => column(i).sum::<f64>() / rows.len() as f64,
                         Reduction::Max => column(i).fold(f64::NEG_INFINITY, f64::max),
+                        Reduction::LogSumExp => column(i).map(f64::exp).sum::<f64>().ln(),
                     })
                     .collect();
                 self.write(out, reduced);
@@ -153,12 +160,47 @@ impl State<'_> {
                     self.write(place, elements.iter().map(|registers| registers[&register]));
                 }
             }
-            CellStep::Softmax { from, width, out, logarithm } => {
-                let vector = self.read(from, width);
-                let sum: f64 = vector.iter().map(|x| x.exp()).sum();
-                let log = |x: f64| x - sum.ln();
-                let result = vector.into_iter().map(log);
-                self.write(out, result.map(|x| if logarithm { x } else { x.exp() }));
+            CellStep::Normalize { by, from, rows, width, out } => {
+                let matrix = self.read(from, rows * width);
+                let rows = matrix.chunks(width as usize);
+                self.write(out, rows.flat_map(|row| normalized(by, row)).collect::<Vec<_>>());
+            }
+            CellStep::Dot { left, right, rows, width, out } => {
+                let (left, right) = (self.read(left, rows * width), self.read(right, rows * width));
+                let rows = left.chunks(width as usize).zip(right.chunks(width as usize));
+                self.write(out, rows.map(|(left, right)| dot(left.iter(), right)));
+            }
+            CellStep::Select { table, from, rows, width, out } => {
+                let row = self.call.indices[usize::from(table)] * width;
+                let matrix = self.read(from, rows * width);
+                self.write(out, matrix[row as usize..][..width as usize].to_vec());
+            }
+            CellStep::OneHot { table, width, out } => {
+                let index = self.call.indices[usize::from(table)];
+                self.write(out, (0..width).map(|at| f64::from(u8::from(at == index))));
+            }
+            CellStep::Attention { port, scores, values, heads, width, out } => {
+                let query = match scores {
+                    Scores::Field(_) => Vec::new(),
+                    Scores::Keys { query, width, .. } => self.read(query, width),
+                };
+                let rows = &self.call.ports[usize::from(port)];
+                let of_head = width / heads;
+                let sum = |at: u32| {
+                    let head = (at / of_head) as usize;
+                    let weight = |row: &Vec<f64>| match scores {
+                        Scores::Field(field) => row[field as usize + head].exp(),
+                        Scores::Keys { keys, width, .. } => {
+                            let (first, width) = (head * (width / heads) as usize, width / heads);
+                            let query = &query[first..first + width as usize];
+                            dot(query.iter(), &row[keys as usize + first..]).exp()
+                        }
+                    };
+                    let value = |row: &Vec<f64>| weight(row) * row[(values + at) as usize];
+                    rows.iter().map(value).sum::<f64>() / rows.iter().map(weight).sum::<f64>()
+                };
+                let sums: Vec<f64> = (0..width).map(sum).collect();
+                self.write(out, sums);
             }
             CellStep::Fold { from, rows, columns, out } => {
                 let matrix = self.read(from, rows * columns);
@@ -182,6 +224,24 @@ impl State<'_> {
                 self.write(out, vec![f64::from(value); width as usize]);
             }
         }
+    }
+}
+
+fn normalized(by: Normalization, row: &[f64]) -> Vec<f64> {
+    let mean = |row: &[f64]| row.iter().sum::<f64>() / row.len() as f64;
+    let rms = |row: Vec<f64>, epsilon: f32| {
+        let squares: Vec<f64> = row.iter().map(|x| x * x).collect();
+        let root = (mean(&squares) + f64::from(epsilon)).sqrt();
+        row.into_iter().map(|x| x / root).collect()
+    };
+    let log = row.iter().map(|x| x.exp()).sum::<f64>().ln();
+    match by {
+        Normalization::Softmax => row.iter().map(|x| (x - log).exp()).collect(),
+        Normalization::LogSoftmax => row.iter().map(|x| x - log).collect(),
+        Normalization::LayerNorm(epsilon) => {
+            rms(row.iter().map(|x| x - mean(row)).collect(), epsilon)
+        }
+        Normalization::RmsNorm(epsilon) => rms(row.to_vec(), epsilon),
     }
 }
 
@@ -221,6 +281,13 @@ fn assigned(operation: Operation, of: impl Fn(usize) -> f64) -> f64 {
         Operation::Sub => of(0) - of(1),
         Operation::Mul => of(0) * of(1),
         Operation::Div => of(0) / of(1),
+        Operation::Max => of(0).max(of(1)),
+        Operation::Min => of(0).min(of(1)),
+        Operation::Larger => match of(0).partial_cmp(&of(1)) {
+            Some(std::cmp::Ordering::Greater) => 1.0,
+            Some(std::cmp::Ordering::Less) => 0.0,
+            _ => 0.5,
+        },
         Operation::Neg => -of(0),
         Operation::Slope(slope) => slope_of(slope, of(0), of(1)),
         Operation::SlopeOfProduct(slope) => slope_of(slope, of(0) * of(1), of(2)),
@@ -235,6 +302,8 @@ fn assigned(operation: Operation, of: impl Fn(usize) -> f64) -> f64 {
                 Function::Relu => x.max(0.0),
                 Function::Exp => x.exp(),
                 Function::Log => x.ln(),
+                Function::Sqrt => x.sqrt(),
+                Function::Erf => libm::erf(x),
             };
             match form {
                 Form::Plain => f(of(0)),

@@ -122,6 +122,7 @@ impl Simd for Avx2 {
         // The instruction returns its second operand if either is NaN.
         min(bound: __m256, x: __m256) -> __m256 = _mm256_min_ps(bound, x);
         max(bound: __m256, x: __m256) -> __m256 = _mm256_max_ps(bound, x);
+        sqrt(x: __m256) -> __m256 = _mm256_sqrt_ps(x);
         abs(x: __m256) -> __m256 = _mm256_andnot_ps(_mm256_set1_ps(-0.0), x);
         copy_sign(magnitude: __m256, x: __m256) -> __m256 =
             _mm256_or_ps(magnitude, _mm256_and_ps(x, _mm256_set1_ps(-0.0)));

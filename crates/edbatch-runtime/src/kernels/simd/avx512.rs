@@ -126,6 +126,7 @@ impl Simd for Avx512 {
         // The instruction returns its second operand if either is NaN.
         min(bound: __m512, x: __m512) -> __m512 = _mm512_min_ps(bound, x);
         max(bound: __m512, x: __m512) -> __m512 = _mm512_max_ps(bound, x);
+        sqrt(x: __m512) -> __m512 = _mm512_sqrt_ps(x);
         abs(x: __m512) -> __m512 = _mm512_abs_ps(x);
         copy_sign(magnitude: __m512, x: __m512) -> __m512 =
             _mm512_or_ps(magnitude, _mm512_and_ps(x, _mm512_set1_ps(-0.0)));

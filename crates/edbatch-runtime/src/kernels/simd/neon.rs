@@ -132,6 +132,7 @@ impl Simd for Neon {
             vfmsq_f32(c, a, b);
         min(bound: float32x4_t, x: float32x4_t) -> float32x4_t = vminq_f32(bound, x);
         max(bound: float32x4_t, x: float32x4_t) -> float32x4_t = vmaxq_f32(bound, x);
+        sqrt(x: float32x4_t) -> float32x4_t = vsqrtq_f32(x);
         abs(x: float32x4_t) -> float32x4_t = vabsq_f32(x);
         copy_sign(magnitude: float32x4_t, x: float32x4_t) -> float32x4_t =
             vbslq_f32(vdupq_n_u32(1 << 31), x, magnitude);

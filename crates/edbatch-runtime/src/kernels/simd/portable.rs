@@ -139,6 +139,10 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn sqrt(self, x: Lanes) -> Lanes {
+        map(x, f32::sqrt)
+    }
+
     fn abs(self, x: Lanes) -> Lanes {
         map(x, f32::abs)
     }
