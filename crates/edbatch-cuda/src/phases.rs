@@ -134,12 +134,13 @@ fn units(network: &Network, step: &CellStep) -> u32 {
         // One thread computes a row.
         CellStep::Normalize { .. } => 1,
         // The threads of a block compute a call together.
-        CellStep::Attention { .. } => 1,
+        CellStep::Attention { .. } | CellStep::AttentionBack { .. } => 1,
         CellStep::Reduce { width, .. }
         | CellStep::Elementwise { width, .. }
         | CellStep::Copy { width, .. }
         | CellStep::Share { width, .. }
         | CellStep::Select { width, .. }
+        | CellStep::Ties { width, .. }
         | CellStep::OneHot { width, .. }
         | CellStep::Fill { width, .. } => *width,
         CellStep::Fold { rows, .. } | CellStep::Dot { rows, .. } => *rows,

@@ -354,7 +354,11 @@ impl<'a> PhaseWriter<'a> {
             CellStep::Product { .. } | CellStep::Normalize { .. } | CellStep::Attention { .. } => {
                 unreachable!("done by blocks")
             }
-            CellStep::Fold { .. } | CellStep::Share { .. } | CellStep::OneHot { .. } => {
+            CellStep::Fold { .. }
+            | CellStep::Share { .. }
+            | CellStep::Ties { .. }
+            | CellStep::AttentionBack { .. }
+            | CellStep::OneHot { .. } => {
                 unreachable!("adjoint cells are refused when a program is loaded")
             }
         }

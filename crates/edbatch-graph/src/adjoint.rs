@@ -6,6 +6,7 @@
 //! terms. Values of forward variables that the rules read are computed again if that is cheap, else
 //! the forward call saves them.
 
+mod pair;
 mod row_part;
 mod rules;
 
@@ -14,9 +15,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::network::{Field, MAX_ITEMS, Record};
 use crate::training::Needed;
 use crate::{
-    Adjoint, Arity, Cell, Instruction, Kind, Network, NoGradient, Op, ParameterId, ParameterSum,
+    Adjoint, Arity, Cell, CellError, Instruction, Kind, Network, Op, ParameterId, ParameterSum,
     Port, RecordId, Reduction, RowAdjoint, Shape, Var,
 };
+use pair::Pair;
 use row_part::RowParts;
 
 /// Derives the adjoint of a cell, and adds it to the network together with its records. Extends the
@@ -26,15 +28,21 @@ pub(crate) fn derive(
     kind: Kind,
     needed: &Needed,
     gradients: &mut GradientRecords,
-) -> Result<Option<Adjoint>, NoGradient> {
+) -> Result<Option<Adjoint>, CellError> {
     let cell = network[kind].clone();
     let needs = needs(&cell, needed);
+    let ports = cell.ports().iter().map(|port| needed.record(port.record)).collect();
     let mut add = Additions { network, cell: &cell, kind, gradients };
     if cell.ports().len() + 1 + cell.outputs().len() > MAX_ITEMS {
-        return Err(add.error("more than 65536 ports in its adjoint"));
+        return Err(add.error("at most 65536 ports"));
     }
     let parts = RowParts::new(&cell);
     let mut adjoint = Derivation::new(&cell, &needs, Values::Saved);
+    adjoint.ports = ports;
+    if let Some(last) = cell.ports().last() {
+        let fields = &add.network.fields(last.record).fields;
+        adjoint.last_port = fields.iter().map(|field| field.shape).collect();
+    }
     let own = cell.ports().len() as u16;
     for (field, &output) in (0..).zip(cell.outputs()) {
         if needs[output.index()] {
@@ -64,6 +72,8 @@ pub(crate) fn derive(
         }
         contributions.push(of_port);
     }
+    let pairs = std::mem::take(&mut adjoint.pairs);
+    let pairs: Vec<_> = pairs.iter().map(|pair| fields.pair(pair)).collect();
     let mut ranges = Vec::new();
     for (table, frontier) in cell.tables().iter().zip(&mut frontiers) {
         // They were found from last to first.
@@ -87,12 +97,14 @@ pub(crate) fn derive(
     }
     let tables = cell.tables().to_vec();
     let instructions = std::mem::take(&mut adjoint.instructions);
-    let mut result = Adjoint {
-        cell: add.cell("adjoint", tables, ports, instructions, fields)?,
-        contributions,
-        sums,
-        tables: Vec::new(),
+    let kind = add.cell("adjoint", tables, ports, instructions, fields)?;
+    let pair = match contributions.last_mut() {
+        Some(contributions) if !pairs.is_empty() => {
+            Some(pair::derive(&mut add, kind, &pairs, contributions)?)
+        }
+        _ => None,
     };
+    let mut result = Adjoint { cell: kind, contributions, pair, sums, tables: Vec::new() };
     for (table, (fields, frontier)) in (0..).zip(ranges.into_iter().zip(frontiers)) {
         let row_adjoint = (!fields.is_empty())
             .then(|| row_adjoint(&mut add, &needs, &parts, table, fields, &frontier))
@@ -110,7 +122,7 @@ fn row_adjoint(
     table: u16,
     fields: std::ops::Range<u16>,
     frontier: &[(Var, Var)],
-) -> Result<RowAdjoint, NoGradient> {
+) -> Result<RowAdjoint, CellError> {
     let cell = add.cell;
     if !parts.has_products(table) {
         return Ok(RowAdjoint { fields, cell: None, row: Some(0), sums: Vec::new() });
@@ -200,6 +212,12 @@ struct Derivation<'a> {
     saved: Vec<Var>,
     /// By port and field of the forward cell, the terms of the gradient of each value there.
     contributions: BTreeMap<(u16, u16), Vec<Var>>,
+    /// By port of the forward cell: true if gradients of its values are needed.
+    ports: Vec<bool>,
+    /// The shapes of the fields at the last port.
+    last_port: Vec<Shape>,
+    /// Gradients that differ from value to value at the last port.
+    pairs: Vec<Pair<Var>>,
     /// The gradients of rows, by table of the forward cell.
     rows: BTreeMap<u16, Var>,
     sums: Vec<Sum>,
@@ -234,6 +252,9 @@ impl<'a> Derivation<'a> {
             terms: vec![Terms::default(); count],
             saved: Vec::new(),
             contributions: BTreeMap::new(),
+            ports: Vec::new(),
+            last_port: Vec::new(),
+            pairs: Vec::new(),
             rows: BTreeMap::new(),
             sums: Vec::new(),
         }
@@ -242,8 +263,8 @@ impl<'a> Derivation<'a> {
     /// Calls `visit` for each variable that has a gradient, from last to first.
     fn visit(
         &mut self,
-        mut visit: impl FnMut(&mut Self, Var, Var) -> Result<(), NoGradient>,
-    ) -> Result<(), NoGradient> {
+        mut visit: impl FnMut(&mut Self, Var, Var) -> Result<(), CellError>,
+    ) -> Result<(), CellError> {
         for index in (0..self.cell.instructions().len()).rev() {
             if let Some(gradient) = self.gradient(index) {
                 visit(self, Var(index as u32), gradient)?;
@@ -411,6 +432,14 @@ impl Fields {
         self.vars.len() as u16
     }
 
+    /// Adds the variables that a gradient of values at a port reads.
+    fn pair(&mut self, pair: &Pair<Var>) -> Pair<u16> {
+        pair.map(|var| match self.vars.iter().position(|&other| other == var) {
+            Some(known) => known as u16,
+            None => self.push(format!("pair {var}"), var),
+        })
+    }
+
     /// Adds the variables of sums, each once.
     fn sums(&mut self, sums: &[Sum]) -> Vec<ParameterSum> {
         let known = self.vars.iter().copied().zip(0..);
@@ -441,24 +470,24 @@ struct Additions<'a> {
 }
 
 impl Additions<'_> {
-    fn error(&self, limit: &str) -> NoGradient {
-        NoGradient { cell: self.cell.name().into(), operation: format!("a cell with {limit}") }
+    fn error(&self, limit: &str) -> CellError {
+        CellError::new(self.cell.name(), "adjoint", &[], limit)
     }
 
-    fn record(&mut self, name: &str, fields: Vec<Field>) -> Result<RecordId, NoGradient> {
+    fn record(&mut self, name: &str, fields: Vec<Field>) -> Result<RecordId, CellError> {
         let records = &self.network.declarations.records;
         if fields.len() > MAX_ITEMS {
-            return Err(self.error("more than 65536 fields in its adjoint"));
+            return Err(self.error("at most 65536 fields"));
         }
         let Ok(id) = u16::try_from(records.len()) else {
-            return Err(self.error("an adjoint after 65536 records"));
+            return Err(self.error("at most 65536 records in the network"));
         };
         self.network.declarations.records.push(Record { name: name.into(), fields });
         Ok(RecordId(id))
     }
 
     /// Extends the forward cell's row by what it saves.
-    fn row(&mut self, saved: &[Var]) -> Result<RecordId, NoGradient> {
+    fn row(&mut self, saved: &[Var]) -> Result<RecordId, CellError> {
         let record = self.cell.record();
         if saved.is_empty() {
             return Ok(record);
@@ -474,7 +503,7 @@ impl Additions<'_> {
     }
 
     /// Returns the port that takes the gradients of a field of the forward cell's record.
-    fn gradient_port(&mut self, field: usize) -> Result<Port, NoGradient> {
+    fn gradient_port(&mut self, field: usize) -> Result<Port, CellError> {
         let Record { name, fields } = self.network.fields(self.cell.record());
         let (name, taken) = (format!("gradient of {name}"), fields[field].clone());
         let port = format!("{} gradient", taken.name);
@@ -494,17 +523,17 @@ impl Additions<'_> {
         ports: Vec<Port>,
         instructions: Vec<Instruction>,
         Fields { names, vars }: Fields,
-    ) -> Result<Kind, NoGradient> {
+    ) -> Result<Kind, CellError> {
         let name = format!("{} ({what})", self.cell.name());
         let shape = |var: &Var| instructions[var.index()].shape;
         let fields = names.into_iter().zip(vars.iter().map(shape));
         let fields = fields.map(|(name, shape)| Field { name, shape }).collect();
         let record = self.record(&name, fields)?;
         if ports.len() > MAX_ITEMS || instructions.len() > MAX_ITEMS {
-            return Err(self.error("more than 65536 ports or operations in its adjoint"));
+            return Err(self.error("at most 65536 ports and operations"));
         }
         let Ok(kind) = u16::try_from(self.network.cells.len()) else {
-            return Err(self.error("an adjoint after 65536 cells"));
+            return Err(self.error("at most 65536 cells in the network"));
         };
         let outputs = vars;
         let row = record;

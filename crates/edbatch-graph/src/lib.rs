@@ -132,7 +132,7 @@ pub use schedule::{Batch, Schedule, ScheduleError, Violation};
 pub use shape::Shape;
 pub use text::{TextError, TextErrorKind, parse_text, write_text};
 pub use training::{
-    Adjoint, NoGradient, ParameterSum, RowAdjoint, TrainingNetwork, training_network,
+    Adjoint, PairAdjoint, ParameterSum, RowAdjoint, TrainingNetwork, training_network,
 };
 
 /// The README's example, compiled and run by the tests.

@@ -132,6 +132,26 @@ pub enum Op {
     Outer,
     /// 1 where `a > b`, ½ where they are equal, else 0, element by element.
     Larger,
+    /// The number of values at a port whose field has this element, for each element.
+    Ties {
+        /// Index of the port in the cell.
+        port: u16,
+        /// Index of the field in the port's record.
+        field: u16,
+    },
+    /// For a query and the gradient g of [`Attention`](Self::Attention)'s result: the gradient of
+    /// the query; then for each head the log-sum-exp of the scores; then for each head `g · y`,
+    /// where y is the result.
+    AttentionBack {
+        /// Index of the port in the cell.
+        port: u16,
+        /// Index of the field with the keys in the port's record.
+        keys: u16,
+        /// Index of the field with the values in the port's record.
+        values: u16,
+        /// The number of heads.
+        heads: u32,
+    },
     /// A vector with 1 at the index that the call names, else 0.
     OneHot {
         /// Index of the index port among the cell's table ports.
@@ -190,6 +210,8 @@ impl Op {
             | Self::Reduce { port, .. }
             | Self::Attention { port, .. }
             | Self::SoftmaxSum { port, .. }
+            | Self::Ties { port, .. }
+            | Self::AttentionBack { port, .. }
             | Self::Share { port } => Some(port),
             _ => None,
         }
@@ -286,7 +308,12 @@ impl Op {
             (Self::Slope(_), _) => Err("two operands of equal shapes".into()),
             (Self::Fold(to), &[from]) if broadcast(from, to) == Some(from) => Ok(to),
             (Self::Fold(_), _) => Err("an operand that the result broadcasts to".into()),
-            (Self::Share { .. }, &[shape]) => Ok(shape),
+            (Self::Share { .. } | Self::Ties { .. }, &[shape]) => Ok(shape),
+            (Self::AttentionBack { heads, .. }, &[Vector(query), Vector(_)]) => {
+                let width = query as usize + 2 * heads as usize;
+                Shape::new(&[width]).ok_or_else(|| "fewer than 2^31 elements".into())
+            }
+            (Self::AttentionBack { .. }, _) => Err("a query and a gradient".into()),
             (Self::Outer, &[Vector(m), Vector(n)]) => elements(Matrix(m, n)),
             (Self::Outer, _) => Err("two vectors".into()),
             (op, _) if op.broadcasts() => Err("two operands".into()),
@@ -415,6 +442,12 @@ impl fmt::Display for Op {
             Self::Share { port } => write!(f, "share of input {port}"),
             Self::Outer => f.write_str("outer"),
             Self::Larger => f.write_str("larger"),
+            Self::Ties { port, field } => write!(f, "ties of input {port}.{field}"),
+            Self::AttentionBack { port, keys, values, heads } => write!(
+                f,
+                "gradient of attention over input {port}, keys {keys}, values {values}, {heads} \
+                 heads"
+            ),
             Self::OneHot { table } => write!(f, "one-hot of index {table}"),
         }
     }

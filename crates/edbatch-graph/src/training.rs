@@ -5,13 +5,11 @@
 //! the forward call read (its *contributions*) and what the gradients of parameters are summed
 //! from.
 
-use std::error::Error;
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::adjoint::{GradientRecords, derive};
-use crate::{Cell, Instruction, Kind, Network, Op, ParameterId, RecordId, Table};
+use crate::{Cell, CellError, Instruction, Kind, Network, Op, ParameterId, RecordId, Table};
 
 /// A network with a cell for the gradients of each of its cells.
 #[derive(Clone, PartialEq, Debug)]
@@ -37,13 +35,37 @@ pub struct Adjoint {
     pub cell: Kind,
     /// For each port of the forward cell and each field of the port's record, the field of the
     /// adjoint's record with the gradient of every value at the port. `None` if it is always zero
-    /// or not needed.
+    /// or not needed, or if the [pair cell](Self::pair) computes it.
     pub contributions: Vec<Vec<Option<u16>>>,
+    /// The gradients that differ from value to value at the last port, which takes any number of
+    /// values. `None` if there are none.
+    pub pair: Option<PairAdjoint>,
     /// The parts of parameters' gradients that each call adds.
     pub sums: Vec<ParameterSum>,
     /// For each table of the forward cell, how the gradients of its rows are computed. `None` if
     /// they are not needed.
     pub tables: Vec<Option<RowAdjoint>>,
+}
+
+/// The cell that is called for each pair of an adjoint call and a value at its last port.
+///
+/// Its first port takes the value, its second port the adjoint call's row.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PairAdjoint {
+    /// The cell in [`TrainingNetwork::network`].
+    pub cell: Kind,
+    /// For each field of the value's record, the field of this cell's record with its whole
+    /// gradient. `None` if [`Adjoint::contributions`] has it, or there is none.
+    pub contributions: Vec<Option<u16>>,
+}
+
+impl Adjoint {
+    /// Returns true if a call contributes to the gradients of values at this port.
+    #[must_use]
+    pub fn contributes(&self, port: usize) -> bool {
+        let is_last = port + 1 == self.contributions.len();
+        self.contributions[port].iter().any(Option::is_some) || is_last && self.pair.is_some()
+    }
 }
 
 /// A part of a parameter's gradient. The gradient sums it over all calls of a cell.
@@ -129,12 +151,12 @@ pub struct RowAdjoint {
 /// ```
 ///
 /// # Errors
-/// If the gradient of an operation is needed that has none, or if the network becomes too large.
+/// If the network has adjoint cells already, or becomes too large.
 pub fn training_network(
     network: &Network,
     trained: impl Fn(ParameterId) -> bool,
     given: impl Fn(RecordId) -> bool,
-) -> Result<TrainingNetwork, NoGradient> {
+) -> Result<TrainingNetwork, CellError> {
     let needed = Needed::new(network, trained, given);
     let (mut extended, mut records) = (network.clone(), GradientRecords::new());
     extended.has_adjoints = true;
@@ -203,20 +225,3 @@ impl Needed {
             || cell.instructions().iter().any(reads)
     }
 }
-
-/// The error for a cell whose adjoint cannot be derived.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NoGradient {
-    /// The name of the cell.
-    pub cell: String,
-    /// The operation whose gradient is needed, or the limit that the adjoint exceeds.
-    pub operation: String,
-}
-
-impl fmt::Display for NoGradient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cell {}: no gradient of {}", self.cell, self.operation)
-    }
-}
-
-impl Error for NoGradient {}

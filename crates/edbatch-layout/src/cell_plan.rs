@@ -196,6 +196,31 @@ pub enum CellStep {
         /// The place of the result.
         out: Place,
     },
+    /// `out[b, :] = the number of the call's values v with v[from + i] = like[b, i]`
+    Ties {
+        /// The port that takes any number of values.
+        port: u16,
+        /// The offset of the field in each value.
+        from: u32,
+        /// The place of the elements that values are compared with.
+        like: Place,
+        /// The number of elements.
+        width: u32,
+        /// The place of the result.
+        out: Place,
+    },
+    /// The gradient of the query of [`Attention`](Self::Attention); then for each head the
+    /// log-sum-exp of its scores, then for each head `g · y`, where y is the result.
+    AttentionBack {
+        /// What it attends to.
+        of: AttentionFields,
+        /// The place of the query.
+        query: Place,
+        /// The place of the gradient g of the result.
+        gradient: Place,
+        /// The place of the result.
+        out: Place,
+    },
     /// A run of element-wise operations in one pass.
     Elementwise {
         /// The number of elements of every tensor.
@@ -311,6 +336,19 @@ pub enum CellStep {
         /// The place of the result.
         out: Place,
     },
+}
+
+/// Attention over the values at a port, as its gradient reads it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct AttentionFields {
+    /// The port that takes any number of values.
+    pub port: u16,
+    /// The offset of the keys in each value, and the number of their elements.
+    pub keys: (u32, u32),
+    /// The offset of the field with the values in each value, and the number of its elements.
+    pub values: (u32, u32),
+    /// The number of heads.
+    pub heads: u32,
 }
 
 /// A function of a row.

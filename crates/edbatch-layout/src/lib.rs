@@ -46,7 +46,8 @@ mod record_layout;
 mod training_plan;
 
 pub use cell_plan::{
-    Base, CellPlan, CellStep, Hoisted, Mode, Moved, Normalization, Place, Scores, Weight,
+    AttentionFields, Base, CellPlan, CellStep, Hoisted, Mode, Moved, Normalization, Place, Scores,
+    Weight,
 };
 pub use check::{PlanError, check, check_training};
 pub use check_cell::check_cell;

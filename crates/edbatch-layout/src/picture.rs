@@ -176,6 +176,8 @@ fn step_name(step: &CellStep) -> &'static str {
         },
         CellStep::Dot { .. } => "dot",
         CellStep::Select { .. } => "select",
+        CellStep::Ties { .. } => "ties",
+        CellStep::AttentionBack { .. } => "gradient of attention",
         CellStep::OneHot { .. } => "one-hot",
         CellStep::Attention { .. } => "attention",
         CellStep::Copy { .. } => "copy",

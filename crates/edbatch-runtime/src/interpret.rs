@@ -151,6 +151,19 @@ fn call<T: NdFloat>(
                 one_hot[(rows[usize::from(table)] as usize, 0)] = T::one();
                 one_hot
             }
+            Op::Ties { port, field } => {
+                let values = ports[usize::from(port)].iter().map(|v| &v[usize::from(field)]);
+                values.fold(ReferenceTensor::zeros(shape), |ties, value| {
+                    let equal = Zip::from(value)
+                        .and(operands[0])
+                        .map_collect(|a, b| if a == b { T::one() } else { T::zero() });
+                    ties + equal
+                })
+            }
+            Op::AttentionBack { port, keys, values, heads } => {
+                let fields = [usize::from(keys), usize::from(values)];
+                attention_back(&ports[usize::from(port)], fields, heads, &operands)
+            }
             Op::Share { port } => &operands[0] / number::<T>(ports[usize::from(port)].len() as f32),
             Op::Lookup { table } => {
                 let elements = instruction.shape.elements();
@@ -304,6 +317,42 @@ fn weighted<T: NdFloat>(
     }
     let elements = sum.into_iter().collect::<Vec<T>>();
     ReferenceTensor::from_shape_vec((elements.len(), 1), elements).expect("a column")
+}
+
+/// Returns the gradient of attention's query, the log-sum-exp of each head's scores, and the inner
+/// product of each head's result and its gradient.
+fn attention_back<T: NdFloat>(
+    port: &PortValues<'_, T>,
+    [keys, values]: [usize; 2],
+    heads: u32,
+    operands: &[ArrayView2<'_, T>],
+) -> ReferenceTensor<T> {
+    let [query, gradient] = [0, 1].map(|operand| heads_of(operands[operand], heads));
+    let field = |field: usize| -> Vec<ReferenceTensor<T>> {
+        port.iter().map(|value| heads_of(value[field].view(), heads)).collect()
+    };
+    let (keys, values) = (field(keys), field(values));
+    let mut result = Vec::new();
+    let (mut logs, mut products) = (Vec::new(), Vec::new());
+    for head in 0..heads as usize {
+        let scores: Array1<T> =
+            keys.iter().map(|key| key.row(head).dot(&query.row(head))).collect();
+        let max = scores.fold(T::neg_infinity(), |max, &x| max.max(x));
+        let exp = scores.mapv(|score| (score - max).exp());
+        logs.push(max + exp.sum().ln());
+        let p = &exp / exp.sum();
+        let of_values: Array1<T> =
+            values.iter().map(|value| value.row(head).dot(&gradient.row(head))).collect();
+        let product = p.dot(&of_values);
+        products.push(product);
+        let mut sum = Array1::zeros(keys[0].ncols());
+        for ((key, &p), &of_value) in keys.iter().zip(&p).zip(&of_values) {
+            sum.scaled_add(p * (of_value - product), &key.row(head));
+        }
+        result.extend(sum);
+    }
+    result.extend(logs.into_iter().chain(products));
+    ReferenceTensor::from_shape_vec((result.len(), 1), result).expect("a column")
 }
 
 fn shifted<T: NdFloat>(a: ArrayView1<'_, T>) -> Array1<T> {

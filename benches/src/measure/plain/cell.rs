@@ -242,7 +242,11 @@ impl Batch<'_> {
             | CellStep::Attention { .. } => {
                 unreachable!("no model that is measured has {step}")
             }
-            CellStep::Fold { .. } | CellStep::Share { .. } | CellStep::OneHot { .. } => {
+            CellStep::Fold { .. }
+            | CellStep::Share { .. }
+            | CellStep::Ties { .. }
+            | CellStep::AttentionBack { .. }
+            | CellStep::OneHot { .. } => {
                 unreachable!("only in adjoints")
             }
         }

@@ -241,6 +241,8 @@ fn apply<'c>(cell: &'c CellBuilder, op: Op, x: &[Tensor<'c>]) -> Tensor<'c> {
         | Op::Share { .. }
         | Op::Outer
         | Op::Larger
+        | Op::Ties { .. }
+        | Op::AttentionBack { .. }
         | Op::OneHot { .. } => {
             unreachable!("{op} is in adjoint cells only")
         }

@@ -1,11 +1,12 @@
 //! The gradient of each operation: ḡ is the gradient of the result y, and each operand gets a term.
 
+use super::pair::{Pair, Scored};
 use super::{Derivation, Sum};
-use crate::{Instruction, NoGradient, Op, Reduction, Shape, Slope, Var};
+use crate::{CellError, Instruction, Op, Reduction, Shape, Slope, Var};
 
 impl Derivation<'_> {
     /// Adds a term to the gradient of each operand of a variable whose gradient is `g`.
-    pub(super) fn differentiate(&mut self, var: Var, g: Var) -> Result<(), NoGradient> {
+    pub(super) fn differentiate(&mut self, var: Var, g: Var) -> Result<(), CellError> {
         let Instruction { op, operands, shape } = self.cell.instruction(var);
         let mut operand = operands.iter().copied();
         let mut next = || operand.next().expect("operations have all their operands");
@@ -153,17 +154,51 @@ impl Derivation<'_> {
                 }
             }
             Op::Transpose => self.term_of(next(), Op::Transpose, &[g]),
-            Op::Reduce { by: Reduction::Max | Reduction::LogSumExp, .. }
-            | Op::Attention { .. }
-            | Op::SoftmaxSum { .. }
-            | Op::Larger
+            Op::Reduce { port, field, by: Reduction::Max } => {
+                let y = self.value(var);
+                let ties = self.push(Op::Ties { port, field }, &[y]);
+                let g = self.push(Op::Div, &[g, ties]);
+                self.pairs.push(Pair::Max { field, y, g });
+            }
+            Op::Reduce { field, by: Reduction::LogSumExp, .. } => {
+                let y = self.value(var);
+                self.pairs.push(Pair::LogSumExp { field, y, g });
+            }
+            Op::Attention { port, keys, values, heads } => {
+                let query = next();
+                let q = self.value(query);
+                let back = self.push(Op::AttentionBack { port, keys, values, heads }, &[q, g]);
+                let width = self.shape(q).elements() as u32;
+                let mut slice = |start, rows| self.push(Op::Slice { start, rows }, &[back]);
+                let (l, d) = (slice(width, heads), slice(width + heads, heads));
+                self.term_of(query, Op::Slice { start: 0, rows: width }, &[back]);
+                if self.ports[usize::from(port)] {
+                    let scores = Scored::Keys { query: q, keys };
+                    self.pairs.push(Pair::Weighted { scores, values, heads, g, l, d });
+                }
+            }
+            Op::SoftmaxSum { port, scores, values } => {
+                let y = self.value(var);
+                let heads = self.last_port[usize::from(scores)].elements() as u32;
+                let by_heads = Shape::Matrix(heads, shape.elements() as u32 / heads);
+                let of_g = self.push(Op::Reshape(by_heads), &[g]);
+                let of_y = self.push(Op::Reshape(by_heads), &[y]);
+                let d = self.push(Op::Dot, &[of_g, of_y]);
+                let op = Op::Reduce { port, field: scores, by: Reduction::LogSumExp };
+                let l = self.push_source(op, Shape::Vector(heads));
+                let scores = Scored::Field(scores);
+                self.pairs.push(Pair::Weighted { scores, values, heads, g, l, d });
+            }
+            Op::Larger
+            | Op::Ties { .. }
+            | Op::AttentionBack { .. }
             | Op::OneHot { .. }
             | Op::Slope(_)
             | Op::Fold(_)
             | Op::Share { .. }
             | Op::Outer => {
-                let (cell, operation) = (self.cell.name().into(), format!("{op} {shape}"));
-                return Err(NoGradient { cell, operation });
+                let expected = "an operation that is not only in adjoint cells";
+                return Err(CellError::new(self.cell.name(), &op.to_string(), &[*shape], expected));
             }
         }
         Ok(())

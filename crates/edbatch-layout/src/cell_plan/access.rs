@@ -43,6 +43,14 @@ impl CellStep {
                     }
                 }
             }
+            Self::Ties { port, from, like, width, .. } => {
+                vec![(Place { base: Base::Port(*port), offset: *from }, *width), (*like, *width)]
+            }
+            Self::AttentionBack { of, query, gradient, .. } => {
+                let field = |(offset, width)| (Place { base: Base::Port(of.port), offset }, width);
+                let own = [(*query, of.keys.1), (*gradient, of.values.1)];
+                own.into_iter().chain([field(of.keys), field(of.values)]).collect()
+            }
             Self::Copy { from, width, .. } | Self::Share { from, width, .. } => {
                 vec![(*from, *width)]
             }
@@ -67,6 +75,8 @@ impl CellStep {
             }
             Self::Elementwise { inputs, .. } => inputs.iter_mut().collect(),
             Self::Dot { left, right, .. } => vec![left, right],
+            Self::Ties { like, .. } => vec![like],
+            Self::AttentionBack { query, gradient, .. } => vec![query, gradient],
             Self::Attention { scores: Scores::Keys { query, .. }, .. } => vec![query],
             Self::Normalize { from, .. }
             | Self::Select { from, .. }
@@ -94,6 +104,8 @@ impl CellStep {
             | Self::Select { out, .. }
             | Self::OneHot { out, .. }
             | Self::Attention { out, .. }
+            | Self::Ties { out, .. }
+            | Self::AttentionBack { out, .. }
             | Self::Copy { out, .. }
             | Self::Expand { out, .. }
             | Self::Fold { out, .. }
@@ -132,9 +144,11 @@ impl CellStep {
             | Self::Select { width, out, .. }
             | Self::OneHot { width, out, .. }
             | Self::Attention { width, out, .. }
+            | Self::Ties { width, out, .. }
             | Self::Copy { width, out, .. }
             | Self::Share { width, out, .. }
             | Self::Fill { width, out, .. } => vec![(*out, *width)],
+            Self::AttentionBack { of, out, .. } => vec![(*out, of.keys.1 + 2 * of.heads)],
             Self::Product { rows, out, .. }
             | Self::Dot { rows, out, .. }
             | Self::Fold { rows, out, .. } => vec![(*out, *rows)],

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::{Base, CellPlan, CellStep, Mode, Normalization, Place, Scores, Weight};
+use super::{
+    AttentionFields, Base, CellPlan, CellStep, Mode, Normalization, Place, Scores, Weight,
+};
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -69,6 +71,18 @@ impl fmt::Display for CellStep {
             }
             Self::Select { table, from, rows, width, out } => {
                 write!(f, "{out} = {from} at index{table} [{rows}, {width}]")
+            }
+            Self::Ties { port, from, like, width, out } => {
+                write!(f, "{out} = ties of {like} and port{port}+{from} [{width}]")
+            }
+            Self::AttentionBack { of, query, gradient, out } => {
+                let AttentionFields { port, keys, values, heads } = of;
+                write!(
+                    f,
+                    "{out} = gradient of {query} by {gradient}, attention over port{port}+{} [{}] \
+                     by port{port}+{} [{heads} heads, {}]",
+                    values.0, values.1, keys.0, keys.1
+                )
             }
             Self::OneHot { table, width, out } => {
                 write!(f, "{out} = one-hot of index{table} [{width}]")

@@ -23,6 +23,8 @@ pub(super) enum Owner {
     Output(usize),
     /// A line of the row of a node's adjoint call.
     Adjoint(NodeId),
+    /// A line of the row of the pair cell, for a node's adjoint call and one of its arguments.
+    Pair(NodeId, u32),
 }
 
 /// The argument of a prologue.
@@ -62,6 +64,9 @@ impl fmt::Display for Owner {
             Self::Node(node) => write!(f, "node {node}"),
             Self::Output(number) => write!(f, "output gradient {number}"),
             Self::Adjoint(node) => write!(f, "the adjoint of node {node}"),
+            Self::Pair(node, argument) => {
+                write!(f, "the adjoint of argument {argument} of node {node}")
+            }
             Self::Hoisted(cell, Argument::Row(row)) => {
                 write!(f, "the hoisted row of {cell} for table row {row}")
             }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use edbatch_graph::{Adjoint, Batch, Dag, Kind, NodeId, RecordId, Source, Value};
+use edbatch_graph::{Adjoint, Batch, Dag, Kind, NodeId, PairAdjoint, RecordId, Source, Value};
 
 use super::arena::Owner;
 use super::{Checked, PlanError, Reading, Replay, replay};
@@ -14,7 +14,7 @@ use crate::training_plan::TrainingPlan;
 ///
 /// - `forward` is legal ([`check`](super::check));
 /// - `back` has a step for each batch that the loss depends on, in reverse order: the adjoint cell,
-///   for the same calls;
+///   for the same calls; then its pair cell, if it has one, for each value at the calls' last port;
 /// - the operands of these steps hold what the calls read and wrote, in full, and each gradient
 ///   sums the output gradients of the value and the contributions of its readers: each reader that
 ///   the loss depends on, once, last calls first;
@@ -51,23 +51,31 @@ pub fn check_training(
         .iter()
         .rev()
         .filter(|batch| batch.nodes.iter().any(|node| back.terms.live[node.index()]));
-    let returns: Vec<&Batch<'_>> = returns.collect();
+    let pair = |kind| mini_batch.program.adjoint(kind).and_then(|adjoint| adjoint.pair.as_ref());
+    let returns: Vec<(&Batch<'_>, Option<&PairAdjoint>)> = returns
+        .flat_map(|batch| [Some((batch, None)), pair(batch.kind).map(|pair| (batch, Some(pair)))])
+        .flatten()
+        .collect();
     if returns.len() != end {
         let expected = returns.len();
         return Err(at(end)(format!("{end} steps back, expected {expected}")));
     }
-    for (index, (step, batch)) in plan.back.steps.iter().zip(returns).enumerate() {
-        back.step(step, batch).map_err(at(index))?;
+    for (index, (step, (batch, pair))) in plan.back.steps.iter().zip(returns).enumerate() {
+        match pair {
+            None => back.step(step, batch),
+            Some(pair) => back.pairs(step, batch, pair),
+        }
+        .map_err(at(index))?;
     }
     back.end().map_err(at(end))
 }
 
 /// A term of a value's gradient: an output gradient by its number, or what a call contributes, with
-/// the port at which it reads the value.
+/// the index of the value among its arguments.
 #[derive(Clone, Copy)]
 enum Term {
     Output(usize),
-    Call(NodeId, usize),
+    Call(NodeId, u32),
 }
 
 /// The terms of all gradients, as the graph declares them.
@@ -97,10 +105,9 @@ impl Terms {
                 continue;
             }
             terms.live[node.index()] = true;
-            for (position, value) in graph.values(node).enumerate() {
-                let port = position.min(adjoint.contributions.len() - 1);
-                if adjoint.contributions[port].iter().any(Option::is_some) {
-                    terms.of(value).push(Term::Call(node, port));
+            for (argument, value) in (0..).zip(graph.values(node)) {
+                if adjoint.contributes((argument as usize).min(adjoint.contributions.len() - 1)) {
+                    terms.of(value).push(Term::Call(node, argument));
                 }
             }
         }
@@ -216,6 +223,61 @@ impl Back<'_> {
         Ok(())
     }
 
+    /// Checks the operands of a step of a pair cell, and records its results.
+    fn pairs(&mut self, step: &Step, batch: &Batch<'_>, pair: &PairAdjoint) -> Checked {
+        let MiniBatch { program, graph, .. } = *self.replay.mini_batch;
+        let last = program.network()[batch.kind].ports().len() - 1;
+        let of_node = |&node: &NodeId| {
+            let arguments = (0..).zip(graph.values(node)).skip(last);
+            arguments.map(move |(argument, value)| (node, argument, value))
+        };
+        let expected: Vec<(NodeId, u32, Value)> = batch.nodes.iter().flat_map(of_node).collect();
+        let is_call = step.action == Action::Call && step.cell == pair.cell;
+        if !is_call || step.calls as usize != expected.len() {
+            let (Step { cell, calls, .. }, of) = (step, pair.cell);
+            let expected = expected.len();
+            return Err(format!("{calls} calls of {cell}, expected {expected} of {of}"));
+        }
+        let operands = self.replay.operands_of(step, 2)?;
+        let signature = program.signature(pair.cell);
+        let written = self.replay.arena.rows(step.out, signature.stride, step.calls)?;
+        for (port, &operand) in operands.iter().enumerate() {
+            let rows = match operand {
+                Operand::Unread if !signature.reads[port] => continue,
+                Operand::Span { first, stride } => {
+                    self.replay.span(written.start, first, stride, expected.len())?
+                }
+                Operand::List { start } => self.replay.list(start, expected.len())?.to_vec(),
+                got => return Err(format!("port {port} of a pair cell: got {got:?}")),
+            };
+            let record = program.network()[pair.cell].ports()[port].record;
+            let stride = program.record(record).stride;
+            for (row, &(node, _, value)) in rows.into_iter().zip(&expected) {
+                let owner = if port == 0 { value.into() } else { Owner::Adjoint(node) };
+                self.replay.row(row, stride, owner, &written)?;
+            }
+        }
+        let rows = (step.out..).step_by(signature.stride as usize);
+        for (row, (node, argument, _)) in rows.zip(expected) {
+            self.replay.arena.write(row, signature.stride, Owner::Pair(node, argument));
+        }
+        Ok(())
+    }
+
+    /// Returns what a call contributes to the gradient of a field of one of its arguments: its
+    /// owner, and the cell and the field of its record.
+    fn contributed(&self, node: NodeId, argument: u32, field: usize) -> Option<(Owner, Kind, u16)> {
+        let MiniBatch { program, graph, .. } = *self.replay.mini_batch;
+        let adjoint = program.adjoint(graph.kind(node)).expect("it contributes");
+        let last = adjoint.contributions.len() - 1;
+        let pair = adjoint.pair.as_ref().filter(|_| argument as usize >= last);
+        if let Some((cell, of)) = pair.and_then(|p| Some((p.cell, p.contributions[field]?))) {
+            return Some((Owner::Pair(node, argument), cell, of));
+        }
+        let of = adjoint.contributions[last.min(argument as usize)][field]?;
+        Some((Owner::Adjoint(node), adjoint.cell, of))
+    }
+
     /// Checks that a list has the places of all terms of a gradient, in order.
     fn sum<'t>(
         &self,
@@ -225,7 +287,7 @@ impl Back<'_> {
         listed: &[u32],
         written: &Range<u64>,
     ) -> Checked {
-        let MiniBatch { program, graph, .. } = *self.replay.mini_batch;
+        let program = self.replay.mini_batch.program;
         let mut listed = listed.iter();
         for &term in terms {
             let (owner, layout, within) = match term {
@@ -233,11 +295,12 @@ impl Back<'_> {
                     let layout = program.record(record);
                     (Owner::Output(number), layout, layout.offsets[field])
                 }
-                Term::Call(node, port) => {
-                    let adjoint = program.adjoint(graph.kind(node)).expect("it contributes");
-                    let Some(of) = adjoint.contributions[port][field] else { continue };
-                    let layout = program.record(program.network()[adjoint.cell].record());
-                    (Owner::Adjoint(node), layout, layout.offsets[usize::from(of)])
+                Term::Call(node, argument) => {
+                    let Some((owner, cell, of)) = self.contributed(node, argument, field) else {
+                        continue;
+                    };
+                    let layout = program.record(program.network()[cell].record());
+                    (owner, layout, layout.offsets[usize::from(of)])
                 }
             };
             let at =
@@ -296,10 +359,7 @@ impl Back<'_> {
                 let terms = &self.terms.given[index];
                 let is_term = |term: &&Term| match **term {
                     Term::Output(_) => true,
-                    Term::Call(node, port) => {
-                        let adjoint = program.adjoint(graph.kind(node)).expect("it contributes");
-                        adjoint.contributions[port][field].is_some()
-                    }
+                    Term::Call(node, argument) => self.contributed(node, argument, field).is_some(),
                 };
                 if !terms.iter().any(|term| is_term(&term)) {
                     continue;

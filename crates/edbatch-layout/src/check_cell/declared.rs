@@ -3,7 +3,7 @@
 use edbatch_graph::{Instruction, Kind, Op, Shape};
 
 use super::terms::{Expression, Term, Terms};
-use crate::cell_plan::Normalization;
+use crate::cell_plan::{AttentionFields, Normalization};
 use crate::program::Program;
 
 /// Returns the terms of each field that a call of the cell returns.
@@ -68,6 +68,14 @@ fn evaluate(
         Op::Reshape(_) => operands[0].elements.clone(),
         Op::Select { table } => terms.select(table, &operands[0].elements, count),
         Op::OneHot { table } => terms.one_hot(table, count),
+        Op::Ties { port, field } => terms.ties(port, offset(port, field), &operands[0].elements),
+        Op::AttentionBack { port, keys, values, heads } => {
+            let record = program.network()[kind].ports()[usize::from(port)].record;
+            let widths = &program.record(record).widths;
+            let field = |field: u16| (offset(port, field), widths[usize::from(field)]);
+            let of = AttentionFields { port, keys: field(keys), values: field(values), heads };
+            terms.attention_back(of, &operands[0].elements, &operands[1].elements)
+        }
         Op::Attention { port, keys, values, heads } => {
             let query = Some(&*operands[0].elements);
             let (keys, values) = (offset(port, keys), offset(port, values));

@@ -70,6 +70,27 @@ pub(super) fn run(step: &CellStep, memory: &mut Memory<'_>, terms: &mut Terms) -
             let matrix = memory.read(from, area(rows, width), terms)?;
             memory.write(out, &terms.select(table, &matrix, width))
         }
+        CellStep::Ties { port, from, like, width, out } => {
+            memory.may_write(out, width as usize)?;
+            memory.may_read(Base::Port(port))?;
+            memory.fields(port, Arity::Many, from, width as usize)?;
+            let like = memory.read(like, width as usize, terms)?;
+            memory.write(out, &terms.ties(port, from, &like))
+        }
+        CellStep::AttentionBack { of, query, gradient, out } => {
+            let (keys, values) = (of.keys.1 as usize, of.values.1 as usize);
+            let divides = |width: u32| of.heads > 0 && width.is_multiple_of(of.heads);
+            if !divides(of.keys.1) || !divides(of.values.1) {
+                return Err(format!("{} heads of {keys} and {values} elements", of.heads));
+            }
+            memory.may_write(out, keys + 2 * of.heads as usize)?;
+            memory.may_read(Base::Port(of.port))?;
+            memory.fields(of.port, Arity::Many, of.keys.0, keys)?;
+            memory.fields(of.port, Arity::Many, of.values.0, values)?;
+            let query = memory.read(query, keys, terms)?;
+            let gradient = memory.read(gradient, values, terms)?;
+            memory.write(out, &terms.attention_back(of, &query, &gradient))
+        }
         CellStep::OneHot { table, width, out } => {
             memory.may_write(out, width as usize)?;
             memory.index(table, width)?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use edbatch_graph::{Op, ParameterId, Reduction, Slope};
 
-use crate::cell_plan::Normalization;
+use crate::cell_plan::{AttentionFields, Normalization};
 use crate::elementwise::Function;
 
 /// A hash-consed expression: two terms are equal if and only if their expressions are.
@@ -33,6 +33,11 @@ pub(super) enum Expression {
     Fold(Term),
     /// An element divided by the number of values at a port.
     Share { port: u16, of: Term },
+    /// The number of values at a port with this element.
+    Ties { port: u16, element: u32, like: Term },
+    /// An element of [`CellStep::AttentionBack`](crate::CellStep::AttentionBack), for lists of the
+    /// query's and the gradient's elements.
+    AttentionBack { of: AttentionFields, query: Term, gradient: Term, element: u32 },
     /// An operation on one element.
     Unary(Unary, Term),
     /// An element times a number, by its bits.
@@ -194,6 +199,26 @@ impl Terms {
     /// Divides elements by the number of values at a port.
     pub(super) fn share(&mut self, port: u16, elements: &[Term]) -> Vec<Term> {
         elements.iter().map(|&of| self.of(Expression::Share { port, of })).collect()
+    }
+
+    /// Counts the values at a port that have these elements, from element `from` on.
+    pub(super) fn ties(&mut self, port: u16, from: u32, like: &[Term]) -> Vec<Term> {
+        let ties = |(element, &like)| self.of(Expression::Ties { port, element, like });
+        (from..).zip(like).map(ties).collect()
+    }
+
+    /// Returns the gradient of attention's query, and what the gradients of values read.
+    pub(super) fn attention_back(
+        &mut self,
+        of: AttentionFields,
+        query: &[Term],
+        gradient: &[Term],
+    ) -> Vec<Term> {
+        let count = query.len() as u32 + 2 * of.heads;
+        let query = self.of(Expression::List(query.to_vec()));
+        let gradient = self.of(Expression::List(gradient.to_vec()));
+        let element = |element| Expression::AttentionBack { of, query, gradient, element };
+        (0..count).map(|index| self.of(element(index))).collect()
     }
 
     /// Multiplies an element by a number.

@@ -11,7 +11,9 @@ use super::equations::Equations;
 use super::idioms::{Idiom, Idioms};
 use super::place::{Places, is_read_later, target};
 use super::stack::Group;
-use crate::cell_plan::{Base, CellPlan, CellStep, Mode, Normalization, Place, Scores};
+use crate::cell_plan::{
+    AttentionFields, Base, CellPlan, CellStep, Mode, Normalization, Place, Scores,
+};
 use crate::copied::{Move, Why};
 use crate::elementwise::{Elementwise, Register};
 
@@ -219,6 +221,18 @@ impl Emitter<'_> {
             Op::Select { table } => {
                 let rows = self.equations.width(operands[0]) / width;
                 CellStep::Select { table, from: from[0], rows, width, out }
+            }
+            Op::Ties { port, field } => {
+                let offset = self.equations.field_offset(port, field);
+                CellStep::Ties { port, from: offset, like: from[0], width, out }
+            }
+            Op::AttentionBack { port, keys, values, heads } => {
+                let field = |field| {
+                    let offset = self.equations.field_offset(port, field);
+                    (offset, self.equations.field_width(port, field))
+                };
+                let of = AttentionFields { port, keys: field(keys), values: field(values), heads };
+                CellStep::AttentionBack { of, query: from[0], gradient: from[1], out }
             }
             Op::OneHot { table } => CellStep::OneHot { table, width, out },
             Op::Attention { port, keys, values, heads } => {

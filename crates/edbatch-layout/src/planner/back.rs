@@ -1,7 +1,7 @@
 //! Plans the way back: the adjoints of batches in reverse order, and the rows that gradients of
 //! parameters are summed from.
 
-use edbatch_graph::{Adjoint, Arity, Dag, Graph, Kind, NodeId, Source, Value};
+use edbatch_graph::{Adjoint, Arity, Dag, Graph, Kind, NodeId, PairAdjoint, Source, Value};
 
 use super::operands::listed;
 use super::{ArenaTooLarge, MiniBatch, Planner, check_lengths, offset};
@@ -18,10 +18,12 @@ pub(super) struct Back {
     returns: Vec<bool>,
     /// By node: the row of its adjoint call.
     row_of: Vec<u32>,
+    /// By node: the row of the first of its calls of the pair cell, if its cell has one.
+    pairs_of: Vec<u32>,
     /// By value: the end of its entries in `readers`.
     ends: Vec<u32>,
-    /// The live calls that read each value, last calls first, with the port.
-    readers: Vec<(NodeId, u16)>,
+    /// The live calls that read each value, last calls first, with the index of the argument.
+    readers: Vec<(NodeId, u32)>,
     /// By value: the end of its entries in `outputs`.
     output_ends: Vec<u32>,
     /// The rows of output gradients of each value.
@@ -169,6 +171,53 @@ impl Planner {
         }
         let calls = calls as u32;
         steps.push(Step { cell: adjoint, action: Action::Call, calls, out, operands: first });
+        check_lengths(operands.len(), lists.len(), rows.len() as u64)?;
+        match &program.adjoint(kind).expect("as above").pair {
+            Some(pair) => self.step_pairs((program, graph), (kind, nodes), pair, back, plan),
+            None => Ok(()),
+        }
+    }
+
+    /// Plans the calls of a pair cell: for each adjoint call and each value at its last port.
+    fn step_pairs(
+        &mut self,
+        (program, graph): (&Program, &Graph),
+        (kind, nodes): (Kind, &[NodeId]),
+        pair: &PairAdjoint,
+        back: &mut Back,
+        plan: &mut TrainingPlan,
+    ) -> Result<(), ArenaTooLarge> {
+        let (ports, reads) = (program.network()[kind].ports(), program.signature(pair.cell));
+        let values = |node: NodeId| graph.values(node).skip(ports.len() - 1);
+        let calls: usize = nodes.iter().map(|&node| values(node).len()).sum();
+        let out = self.arena.allocate(u64::from(reads.stride) * calls as u64);
+        offset(self.arena.end())?;
+        let out = offset(out)?;
+        let (given, Plan { operands, lists, rows, steps, .. }) =
+            (&plan.forward.given, &mut plan.back);
+        let first = operands.len() as u32;
+        let mut next = out;
+        for &node in nodes {
+            back.pairs_of[node.index()] = next;
+            next += reads.stride * values(node).len() as u32;
+        }
+        let adjoint = program.network()[pair.cell].ports()[1].record;
+        for (port, record) in [ports[ports.len() - 1].record, adjoint].into_iter().enumerate() {
+            let start = lists.len();
+            if !reads.reads[port] {
+                operands.push(Operand::Unread);
+                continue;
+            }
+            for &node in nodes {
+                match port {
+                    0 => lists.extend(values(node).map(|value| self.row(value, given))),
+                    _ => lists.extend(values(node).map(|_| back.row_of[node.index()])),
+                }
+            }
+            operands.push(listed(lists, start, program.record(record).stride, out));
+        }
+        let (cell, calls) = (pair.cell, calls as u32);
+        steps.push(Step { cell, action: Action::Call, calls, out, operands: first });
         check_lengths(operands.len(), lists.len(), rows.len() as u64)
     }
 }
@@ -199,6 +248,7 @@ impl Back {
         self.live.clear();
         self.live.resize(nodes, false);
         self.row_of.resize(nodes, 0);
+        self.pairs_of.resize(nodes, 0);
         self.returns.clear();
         for ((value, _), _) in wanted.iter().zip(has_gradient).filter(|(_, gradient)| **gradient) {
             if let Source::Node(node) = value.source() {
@@ -226,9 +276,9 @@ impl Back {
         self.readers.resize(self.ends[self.ends.len() - 1] as usize, (NodeId::new(0), 0));
         for node in (0..nodes).rev().filter(|&node| self.live[node]).map(NodeId::new) {
             let adjoint = program.adjoint(graph.kind(node)).expect("a live node has an adjoint");
-            for (value, port) in contributions(adjoint, graph, node) {
+            for (value, argument) in contributions(adjoint, graph, node) {
                 let next = &mut self.ends[index_of(graph, value)];
-                self.readers[*next as usize] = (node, port);
+                self.readers[*next as usize] = (node, argument);
                 *next += 1;
             }
         }
@@ -265,11 +315,23 @@ impl Back {
     ) -> impl Iterator<Item = u32> {
         let outputs = &self.outputs[before(&self.output_ends, value)];
         let readers = &self.readers[before(&self.ends, value)];
-        let contributed = move |&(node, port): &(NodeId, u16)| {
+        let contributed = move |&(node, argument): &(NodeId, u32)| {
             let adjoint = program.adjoint(graph.kind(node)).expect("a reader has an adjoint");
-            let of_field = adjoint.contributions[usize::from(port)][usize::from(field)]?;
-            let record = program.record(program.network()[adjoint.cell].record());
-            Some(self.row_of[node.index()] + record.offsets[usize::from(of_field)])
+            let last = adjoint.contributions.len() as u32 - 1;
+            let at = |cell: Kind, row: u32, of_field: u16| {
+                let record = program.record(program.network()[cell].record());
+                row + record.offsets[usize::from(of_field)]
+            };
+            let pair = adjoint.pair.as_ref().filter(|_| argument >= last).and_then(|pair| {
+                let of_field = pair.contributions[usize::from(field)]?;
+                let before = program.signature(pair.cell).stride * (argument - last);
+                Some(at(pair.cell, self.pairs_of[node.index()] + before, of_field))
+            });
+            pair.or_else(|| {
+                let port = argument.min(last) as usize;
+                let of_field = adjoint.contributions[port][usize::from(field)]?;
+                Some(at(adjoint.cell, self.row_of[node.index()], of_field))
+            })
         };
         let outputs = outputs.iter().map(move |row| row + within);
         outputs.chain(readers.iter().filter_map(contributed))
@@ -327,18 +389,17 @@ impl Back {
     }
 }
 
-/// Returns the values to whose gradients an adjoint call contributes, with the port of each.
+/// Returns the values to whose gradients an adjoint call contributes, with the index of each among
+/// the call's arguments.
 fn contributions<'a>(
     adjoint: &'a Adjoint,
     graph: &'a Graph,
     node: NodeId,
-) -> impl Iterator<Item = (Value, u16)> {
+) -> impl Iterator<Item = (Value, u32)> {
     let last = adjoint.contributions.len().saturating_sub(1);
     // All further values are at the last port, which takes any number of them.
-    let values = graph.values(node).enumerate().map(move |(index, value)| (value, index.min(last)));
-    values
-        .filter(|&(_, port)| adjoint.contributions[port].iter().any(Option::is_some))
-        .map(|(value, port)| (value, port as u16))
+    let values = graph.values(node).zip(0..);
+    values.filter(move |&(_, argument)| adjoint.contributes((argument as usize).min(last)))
 }
 
 /// Returns the number of a value: nodes, then given values.

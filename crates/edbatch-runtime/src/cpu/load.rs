@@ -201,7 +201,9 @@ impl LoadedPart {
             reused: reused(plan),
             work: plan.steps.iter().map(work).sum(),
             stride: plan.output_stride as usize,
-            attends: plan.steps.iter().any(|step| matches!(step, CellStep::Attention { .. })),
+            attends: plan.steps.iter().any(|step| {
+                matches!(step, CellStep::Attention { .. } | CellStep::AttentionBack { .. })
+            }),
             steps: plan.steps.iter().map(step).collect::<Result<_, _>>()?,
         })
     }
@@ -239,6 +241,8 @@ fn work(step: &CellStep) -> usize {
             };
             VALUES * (scored + *width as usize)
         }
+        CellStep::AttentionBack { of, .. } => VALUES * 2 * (of.keys.1 + of.values.1) as usize,
+        CellStep::Ties { width, .. } => VALUES * *width as usize,
         CellStep::Copy { width, .. }
         | CellStep::Fill { width, .. }
         | CellStep::Select { width, .. }

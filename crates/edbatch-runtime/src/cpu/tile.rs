@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use edbatch_layout::{
-    Base, CellStep, Mode, Normalization, Operand, Place, Plan, Scores, Step, Weight,
+    AttentionFields, Base, CellStep, Mode, Normalization, Operand, Place, Plan, Scores, Step,
+    Weight,
 };
 use smallvec::SmallVec;
 
@@ -11,6 +12,7 @@ use super::load::{Loaded, LoadedPart, Run};
 use super::multiply::multiply;
 use super::target::{Taken, Target, each_row, writable};
 use super::{Profile, TILE, Work};
+use crate::kernels::attention::Side;
 use crate::kernels::rows::Around;
 use crate::kernels::{
     self, Aligned, GemmShape, Input, Left, Level, OutOfMemory, Pass, Piece, RowsRef, Scored, Start,
@@ -37,7 +39,7 @@ pub(super) struct Workspace {
     regions: Vec<Aligned>,
     /// For a reduction: the end of each call's values, counted from the tile's first value.
     ends: Vec<u32>,
-    /// For attention: the scores of one head over the values of one call.
+    /// For attention: two numbers for each value of one call.
     scores: Aligned,
     /// The regions that the current step writes.
     taken: Taken,
@@ -53,7 +55,7 @@ impl Workspace {
         rows: usize,
     ) -> Result<(), OutOfMemory> {
         if part.attends {
-            self.scores.reserve(most_values(plan, step))?;
+            self.scores.reserve(2 * most_values(plan, step))?;
         }
         if self.regions.len() < part.regions.len() {
             self.regions.resize_with(part.regions.len(), Aligned::default);
@@ -289,6 +291,8 @@ fn kind_of_work(step: &CellStep) -> Work {
         | CellStep::Normalize { .. }
         | CellStep::Dot { .. }
         | CellStep::Attention { .. }
+        | CellStep::AttentionBack { .. }
+        | CellStep::Ties { .. }
         | CellStep::Fold { .. }
         | CellStep::Share { .. } => Work::Elementwise,
         CellStep::Copy { .. }
@@ -395,6 +399,32 @@ fn planned(
             each_row(target.place(out), calls, height, |call, out| {
                 kernels::math::sum_rows(level, rows.row(call, elements), out);
             });
+        }
+        CellStep::Ties { port, from, like, width, out } => {
+            let (values, width) = (source.values(port, from, ends), width as usize);
+            let like = source.rows(like, width);
+            each_row(target.place(out), calls, width, |call, out| {
+                out.fill(0.0);
+                let first = if call == 0 { 0 } else { ends[call - 1] };
+                for value in first..ends[call] {
+                    let value = values.row(value as usize, width);
+                    let pairs = value.iter().zip(like.row(call, width));
+                    let is_equal = pairs.map(|(value, like)| f32::from(u8::from(value == like)));
+                    out.iter_mut().zip(is_equal).for_each(|(out, is_equal)| *out += is_equal);
+                }
+            });
+        }
+        CellStep::AttentionBack { of, query, gradient, out } => {
+            let AttentionFields { port, keys, values, heads } = of;
+            let mut side = |own, (field, width): (u32, u32)| Side {
+                own: source.rows(own, width as usize),
+                rows: source.values(port, field, ends),
+                width: width as usize,
+            };
+            let (keys, values) = (side(query, keys), side(gradient, values));
+            let (out, stride) = target.place(out);
+            let out = writable(out, calls, keys.width + 2 * heads as usize, stride);
+            kernels::attention_back(level, heads as usize, keys, values, ends, buffer, out);
         }
         CellStep::Share { port, from, width, out } => {
             source.values(port, 0, ends);

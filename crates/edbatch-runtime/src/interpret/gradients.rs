@@ -61,12 +61,23 @@ pub fn interpret_gradients<T: NdFloat>(
         let row = call(&network[adjoint.cell], parameters, graph.rows(node), &ports);
         for (index, value) in graph.values(node).enumerate() {
             // All further values are at the last port, which takes any number of them.
-            let port = index.min(adjoint.contributions.len() - 1);
-            for (field, contribution) in adjoint.contributions[port].iter().enumerate() {
-                if let Some(contribution) = contribution {
-                    let term = row[usize::from(*contribution)].clone();
-                    terms.of(value.source())[field].push(term);
+            let last = adjoint.contributions.len() - 1;
+            let mut add = |contributions: &[Option<u16>], row: &[ReferenceTensor<T>]| {
+                for (field, contribution) in contributions.iter().enumerate() {
+                    if let Some(contribution) = contribution {
+                        let term = row[usize::from(*contribution)].clone();
+                        terms.of(value.source())[field].push(term);
+                    }
                 }
+            };
+            add(&adjoint.contributions[index.min(last)], &row);
+            if let Some(pair) = adjoint.pair.as_ref().filter(|_| index >= last) {
+                let record = match value.source() {
+                    Source::Node(node) => &forward[node.index()],
+                    Source::Given(index) => &given[index],
+                };
+                let ports = [vec![&record[..]], vec![&row[..]]];
+                add(&pair.contributions, &call(&network[pair.cell], parameters, &[], &ports));
             }
         }
         backward[node.index()] = Some(row);

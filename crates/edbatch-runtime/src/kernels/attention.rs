@@ -1,5 +1,7 @@
 //! Weighted sums of the values at a port: the weights are the softmax of scores.
 
+use std::ops::Range;
+
 use super::{
     dot::dots,
     isa::Level,
@@ -80,7 +82,7 @@ impl Kernel for Attention<'_> {
             for head in 0..self.heads {
                 self.score(simd, b, head, first..end);
                 let scores = &mut self.scores[..end - first];
-                let sum = exponentials(simd, scores);
+                let [_, sum] = exponentials(simd, scores);
                 let width = self.out.width() / self.heads;
                 let columns = head * width..(head + 1) * width;
                 let row = &mut self.out.row(b)[columns.clone()];
@@ -95,7 +97,7 @@ impl Kernel for Attention<'_> {
 impl Attention<'_> {
     /// Writes the scores of a head for a range of values to the start of `scores`.
     #[inline(always)]
-    fn score<S: Simd>(&mut self, simd: S, b: usize, head: usize, range: std::ops::Range<usize>) {
+    fn score<S: Simd>(&mut self, simd: S, b: usize, head: usize, range: Range<usize>) {
         let scores = &mut self.scores[..range.len()];
         match self.scored {
             Scored::Field(field) => {
@@ -106,31 +108,44 @@ impl Attention<'_> {
             Scored::Keys { queries, keys, width } => {
                 let of_head = width / self.heads;
                 let columns = head * of_head..(head + 1) * of_head;
-                let query = queries.row(b, width)[columns.clone()].as_ptr();
-                let key = |j: usize| keys.row(j, width)[columns.clone()].as_ptr();
-                let mut blocks = scores.chunks_exact_mut(4);
-                let mut j = range.start;
-                for block in &mut blocks {
-                    let keys = [key(j), key(j + 1), key(j + 2), key(j + 3)];
-                    // SAFETY: the query and the keys have `of_head` elements.
-                    block.copy_from_slice(&unsafe { dots(simd, query, keys, of_head) });
-                    j += 4;
-                }
-                for score in blocks.into_remainder() {
-                    // SAFETY: as above.
-                    [*score] = unsafe { dots(simd, query, [key(j)], of_head) };
-                    j += 1;
-                }
+                products(simd, queries.row(b, width), columns, (keys, range.start), scores);
             }
         }
     }
 }
 
-/// Replaces each score by `exp(score - max)`. Returns the sum, from left to right.
+/// Writes the inner products of some columns of `left` and of the rows from `first` on to `out`.
 #[inline(always)]
-fn exponentials<S: Simd>(simd: S, scores: &mut [f32]) -> f32 {
-    let max = scores.iter().fold(f32::NEG_INFINITY, |max, &x| if x <= max { max } else { x });
-    let max = simd.splat(max);
+fn products<S: Simd>(
+    simd: S,
+    left: &[f32],
+    columns: Range<usize>,
+    (rows, first): (RowsRef<'_>, usize),
+    out: &mut [f32],
+) {
+    let (width, len) = (left.len(), columns.len());
+    let left = left[columns.clone()].as_ptr();
+    let row = |j: usize| rows.row(j, width)[columns.clone()].as_ptr();
+    let mut blocks = out.chunks_exact_mut(4);
+    let mut j = first;
+    for block in &mut blocks {
+        let rows = [row(j), row(j + 1), row(j + 2), row(j + 3)];
+        // SAFETY: `left` and the rows have `len` elements.
+        block.copy_from_slice(&unsafe { dots(simd, left, rows, len) });
+        j += 4;
+    }
+    for product in blocks.into_remainder() {
+        // SAFETY: as above.
+        [*product] = unsafe { dots(simd, left, [row(j)], len) };
+        j += 1;
+    }
+}
+
+/// Replaces each score by `exp(score - max)`. Returns the maximum and the sum, from left to right.
+#[inline(always)]
+fn exponentials<S: Simd>(simd: S, scores: &mut [f32]) -> [f32; 2] {
+    let largest = scores.iter().fold(f32::NEG_INFINITY, |max, &x| if x <= max { max } else { x });
+    let max = simd.splat(largest);
     for part in scores.chunks_mut(S::LANES) {
         // SAFETY: `part` has its length, at most LANES.
         unsafe {
@@ -138,7 +153,101 @@ fn exponentials<S: Simd>(simd: S, scores: &mut [f32]) -> f32 {
             simd.store_first(part.as_mut_ptr(), lanewise::Exp.of(simd, [x]), part.len());
         }
     }
-    scores.iter().sum()
+    [largest, scores.iter().sum()]
+}
+
+/// The query's gradient of [`attention`], and what the gradients of keys and values need. For each
+/// head, with the scores s, p their softmax, and g the gradient of the result y:
+///
+/// ```text
+/// d = Σ_j p[j] (g · value[j])                          equal to g · y
+/// out[b, head of the query] = Σ_j p[j] (g · value[j] - d) key[j, :]
+/// then out has l = max s + ln Σ_j exp(s[j] - max s) of each head, then d of each head
+/// ```
+///
+/// `values` are the gradients g by output row, the rows of values and their width. `scores` must
+/// have two floats for each row of the longest range.
+///
+/// *Source*: the gradient of softmax, as in FlashAttention (Dao et al., 2022), appendix B.4.
+///
+/// # Panics
+///
+/// Like [`attention`].
+pub fn attention_back(
+    level: Level,
+    heads: usize,
+    keys: Side<'_>,
+    values: Side<'_>,
+    ends: &[u32],
+    scores: &mut [f32],
+    out: RowsMut<'_>,
+) {
+    assert_eq!(ends.len(), out.len(), "ends of ranges and rows of the output");
+    assert!(ends.is_sorted(), "the ends of the ranges must be sorted");
+    let divides = |width: usize| heads > 0 && width.is_multiple_of(heads);
+    assert!(divides(keys.width) && divides(values.width), "{heads} heads must divide the widths");
+    assert_eq!(out.width(), keys.width + 2 * heads, "columns of the output");
+    simd::run(level, Back { heads, keys, values, ends, scores, out });
+}
+
+/// Queries and keys, or gradients and values.
+#[derive(Clone, Copy, Debug)]
+pub struct Side<'a> {
+    /// A row for each output row.
+    pub own: RowsRef<'a>,
+    /// A row for each value.
+    pub rows: RowsRef<'a>,
+    /// The number of elements of a row.
+    pub width: usize,
+}
+
+struct Back<'a> {
+    heads: usize,
+    keys: Side<'a>,
+    values: Side<'a>,
+    ends: &'a [u32],
+    scores: &'a mut [f32],
+    out: RowsMut<'a>,
+}
+
+impl Kernel for Back<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, simd: S) {
+        let (mut first, heads, width) = (0, self.heads, self.keys.width);
+        for (b, &end) in self.ends.iter().enumerate() {
+            let count = (end as usize).checked_sub(first).filter(|&count| count > 0);
+            let count = count.expect("attention over no values");
+            for head in 0..heads {
+                let columns = |side: &Side<'_>| {
+                    let width = side.width / heads;
+                    head * width..(head + 1) * width
+                };
+                let (p, of_values) = self.scores[..2 * count].split_at_mut(count);
+                for (side, to) in [(&self.keys, &mut *p), (&self.values, &mut *of_values)] {
+                    let own = side.own.row(b, side.width);
+                    products(simd, own, columns(side), (side.rows, first), to);
+                }
+                let [max, sum] = exponentials(simd, p);
+                p.iter_mut().for_each(|p| *p /= sum);
+                let d: f32 = p.iter().zip(&*of_values).map(|(p, x)| p * x).sum();
+                p.iter_mut().zip(&*of_values).for_each(|(p, x)| *p *= x - d);
+                let (rows, columns) = (self.keys.rows, columns(&self.keys));
+                let row = self.out.row(b);
+                let sums =
+                    Weighted { values: rows, first, columns: columns.clone(), scores: p, sum: 1.0 };
+                sums.add(simd, &mut row[columns]);
+                let ln = lanewise::Log.of(simd, [simd.splat(sum)]);
+                let mut l = [0.0];
+                // SAFETY: `l` has one float.
+                unsafe { simd.store_first(l.as_mut_ptr(), ln, 1) };
+                row[width + head] = max + l[0];
+                row[width + heads + head] = d;
+            }
+            first = end as usize;
+        }
+    }
 }
 
 /// Columns of values, with a weight for each.
@@ -146,7 +255,7 @@ struct Weighted<'a> {
     values: RowsRef<'a>,
     /// The row of the first value.
     first: usize,
-    columns: std::ops::Range<usize>,
+    columns: Range<usize>,
     scores: &'a [f32],
     /// The sum of the scores.
     sum: f32,

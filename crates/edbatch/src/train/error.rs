@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use edbatch_graph::NoGradient;
+use edbatch_graph::CellError;
 use edbatch_runtime::ParameterError;
 
 use crate::{EngineError, InputError, RunError};
@@ -12,8 +12,8 @@ use crate::{EngineError, InputError, RunError};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TrainError {
-    /// A cell has an operation without a gradient.
-    NoGradient(NoGradient),
+    /// The adjoint of a cell could not be declared.
+    Cell(CellError),
     /// The trainer could not be built.
     Engine(EngineError),
     /// A mini-batch could not be run.
@@ -105,9 +105,9 @@ impl TrainError {
     }
 }
 
-impl From<NoGradient> for TrainError {
-    fn from(error: NoGradient) -> Self {
-        Self::NoGradient(error)
+impl From<CellError> for TrainError {
+    fn from(error: CellError) -> Self {
+        Self::Cell(error)
     }
 }
 
@@ -126,7 +126,7 @@ impl From<RunError> for TrainError {
 impl fmt::Display for TrainError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoGradient(error) => error.fmt(f),
+            Self::Cell(error) => error.fmt(f),
             Self::Engine(error) => error.fmt(f),
             Self::Run(error) => error.fmt(f),
             Self::Backend => f.write_str(
@@ -181,7 +181,7 @@ impl fmt::Display for TrainError {
 impl Error for TrainError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::NoGradient(error) => Some(error),
+            Self::Cell(error) => Some(error),
             Self::Engine(error) => Some(error),
             Self::Run(error) => Some(error),
             Self::Parameters(error) => Some(error),

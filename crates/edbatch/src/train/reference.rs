@@ -29,7 +29,7 @@ pub struct LossGradients {
 /// Each example is an input and, for each row that it emits, a target or none.
 ///
 /// # Errors
-/// If the parameters or an example do not fit the model, if a cell has no gradient, or if an input
+/// If the parameters or an example do not fit the model, if an adjoint is too large, or if an input
 /// awaits a computed value.
 pub fn interpret_gradients<'a, M: Model>(
     model: &M,

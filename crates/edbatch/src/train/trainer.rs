@@ -99,8 +99,7 @@ impl<M: Model> Trainer<M> {
     /// Creates a trainer on the CPU with the default [`TrainerOptions`].
     ///
     /// # Errors
-    /// If an operation of a cell has no gradient, if a cell or a table is too large for 32-bit
-    /// addresses, if the parameters belong to another network, or if memory cannot be allocated.
+    /// If a cell, its adjoint or a table is too large, if the parameters belong to another network, or if memory cannot be allocated.
     pub fn new(model: M, parameters: Parameters) -> Result<Self, TrainError> {
         Self::with_options(model, parameters, TrainerOptions::new())
     }
@@ -127,7 +126,7 @@ impl<M: Model> Trainer<M> {
     /// [`with_backend`](Self::with_backend).
     ///
     /// # Errors
-    /// If an operation of a cell has no gradient, or a cell or a table is too large.
+    /// If a cell, its adjoint or a table is too large.
     pub fn program(
         network: &Network,
         options: &TrainerOptions,

@@ -2,7 +2,7 @@
 
 use edbatch_graph::{ParameterId, Reduction};
 use edbatch_layout::{
-    Base, CellPlan, CellStep, Mode, Normalization, Place, Program, Scores, Weight,
+    AttentionFields, Base, CellPlan, CellStep, Mode, Normalization, Place, Program, Scores, Weight,
 };
 use rand::RngExt;
 
@@ -261,6 +261,30 @@ fn steps(step: &CellStep, places: &Places, rng: &mut Random) -> Vec<(Sort, CellS
             field!(made, step, Select.rows, others(*rows));
             field!(made, step, Select.width, others(*width));
             field!(made, step, Select.out, places.others(*out));
+        }
+        CellStep::Ties { port, from, like, width, out } => {
+            field!(made, step, Ties.port, ports(*port));
+            field!(made, step, Ties.from, others(*from));
+            field!(made, step, Ties.like, places.others(*like));
+            field!(made, step, Ties.width, others(*width));
+            field!(made, step, Ties.out, places.others(*out));
+        }
+        CellStep::AttentionBack { of, query, gradient, out } => {
+            let mut all = Vec::new();
+            all.extend(ports(of.port).map(|(how, port)| (how, AttentionFields { port, ..*of })));
+            for (how, offset) in others(of.keys.0) {
+                all.push((how, AttentionFields { keys: (offset, of.keys.1), ..*of }));
+            }
+            for (how, width) in others(of.values.1) {
+                all.push((how, AttentionFields { values: (of.values.0, width), ..*of }));
+            }
+            for (how, heads) in others(of.heads) {
+                all.push((how, AttentionFields { heads, ..*of }));
+            }
+            field!(made, step, AttentionBack.of, all);
+            field!(made, step, AttentionBack.query, places.others(*query));
+            field!(made, step, AttentionBack.gradient, places.others(*gradient));
+            field!(made, step, AttentionBack.out, places.others(*out));
         }
         CellStep::OneHot { table, width, out } => {
             field!(made, step, OneHot.table, ports(*table));

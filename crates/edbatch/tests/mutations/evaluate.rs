@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use edbatch_graph::{Kind, Reduction, Slope, Table};
 use edbatch_layout::{
-    Assignment, Base, CellPlan, CellStep, Form, Function, Mode, Normalization, Operation, Place,
-    Program, Scores, Weight,
+    Assignment, AttentionFields, Base, CellPlan, CellStep, Form, Function, Mode, Normalization,
+    Operation, Place, Program, Scores, Weight,
 };
 use rand::RngExt;
 
@@ -174,6 +174,47 @@ impl State<'_> {
                 let row = self.call.indices[usize::from(table)] * width;
                 let matrix = self.read(from, rows * width);
                 self.write(out, matrix[row as usize..][..width as usize].to_vec());
+            }
+            CellStep::Ties { port, from, like, width, out } => {
+                let (rows, like) = (&self.call.ports[usize::from(port)], self.read(like, width));
+                let ties = |i: u32| {
+                    let is_equal = |row: &&Vec<f64>| row[(from + i) as usize] == like[i as usize];
+                    rows.iter().filter(is_equal).count() as f64
+                };
+                self.write(out, (0..width).map(ties).collect::<Vec<f64>>());
+            }
+            CellStep::AttentionBack { of, query, gradient, out } => {
+                let AttentionFields { port, keys, values, heads } = of;
+                let (query, gradient) = (self.read(query, keys.1), self.read(gradient, values.1));
+                let rows = &self.call.ports[usize::from(port)];
+                // The inner products of a head of `own` and a field of each value.
+                let products = |own: &[f64], (field, width): (u32, u32), head: u32| -> Vec<f64> {
+                    let width = (width / heads) as usize;
+                    let first = head as usize * width;
+                    let of_row = |row: &Vec<f64>| {
+                        let own = &own[first..first + width];
+                        dot(own.iter(), &row[field as usize + first..])
+                    };
+                    rows.iter().map(of_row).collect()
+                };
+                let (mut sums, mut logs, mut all) = (Vec::new(), Vec::new(), Vec::new());
+                for head in 0..heads {
+                    let scores = products(&query, keys, head);
+                    let of_values = products(&gradient, values, head);
+                    let log = scores.iter().map(|score| score.exp()).sum::<f64>().ln();
+                    let p: Vec<f64> = scores.iter().map(|score| (score - log).exp()).collect();
+                    let product = dot(p.iter(), &of_values);
+                    for i in 0..keys.1 / heads {
+                        let at = (keys.0 + head * (keys.1 / heads) + i) as usize;
+                        let of_row =
+                            |((row, p), x): ((&Vec<f64>, &f64), &f64)| p * (x - product) * row[at];
+                        sums.push(rows.iter().zip(&p).zip(&of_values).map(of_row).sum::<f64>());
+                    }
+                    logs.push(log);
+                    all.push(product);
+                }
+                sums.extend(logs.into_iter().chain(all));
+                self.write(out, sums);
             }
             CellStep::OneHot { table, width, out } => {
                 let index = self.call.indices[usize::from(table)];

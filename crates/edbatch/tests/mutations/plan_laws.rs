@@ -103,7 +103,11 @@ pub(crate) const LAWS: &[Law] = &[
     Law { what: "table.start", says: &[&NO_LIST, &NO_ROW], harmless: &[] },
     Law { what: "hoisted.start", says: &[&NO_LIST, &NOT_THERE], harmless: &[] },
     Law { what: "folded.start", says: &[&NO_LIST, &NO_ROW], harmless: &[] },
-    Law { what: "span.first", says: &[&NOT_THERE], harmless: &[] },
+    Law {
+        what: "span.first",
+        says: &[&NOT_THERE],
+        harmless: &[("minus a line", SAME_ARGUMENT), ("plus a line", SAME_ARGUMENT)],
+    },
     Law {
         what: "span.stride",
         says: &[&NOT_THERE, &["a span with stride 0"]],
@@ -193,6 +197,7 @@ pub(crate) const LAWS: &[Law] = &[
 ];
 
 const UNREAD: &str = "no step reads the rows, and they overlap no row that is read later";
+const SAME_ARGUMENT: &str = "the hoisted row of another call with the same argument";
 const SINGLE: &str = "the span has a single row";
 const REPEATED: &str = "the list has the same entries there";
 const LEFT_OVER: &str = "it is in spare capacity";

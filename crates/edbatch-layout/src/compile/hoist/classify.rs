@@ -86,6 +86,8 @@ impl Columns {
             step,
             CellStep::Reduce { .. }
                 | CellStep::Attention { .. }
+                | CellStep::Ties { .. }
+                | CellStep::AttentionBack { .. }
                 | CellStep::Share { .. }
                 | CellStep::Select { .. }
                 | CellStep::OneHot { .. }
