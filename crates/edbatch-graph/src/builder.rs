@@ -7,8 +7,9 @@ mod operators;
 
 use std::cell::RefCell;
 
+use crate::cell_parts::{LAST_PORT, expected_parameter, expected_table};
 use crate::network::{CellError, Declarations, MAX_ITEMS, OWN_RECORD, VALID_SIZE};
-use crate::{Arity, Cell, Instruction, Op, Port, RecordId, Reduction, Shape, Table, Var};
+use crate::{Arity, CellParts, Instruction, Op, Port, RecordId, Reduction, Shape, Table, Var};
 
 /// The cell being declared; see [`Network::cell`](crate::Network::cell).
 #[derive(Debug)]
@@ -53,30 +54,15 @@ impl CellBuilder {
         Self { name: name.into(), state: RefCell::new(state) }
     }
 
+    /// Returns the declarations, and the parts of the cell or the first error.
     pub(crate) fn finish(
         self,
         record: RecordId,
         outputs: Vec<Var>,
-    ) -> (Declarations, Result<Cell, CellError>) {
-        let fields = self.shapes(record);
-        let shapes: Vec<Shape> = outputs.iter().map(|&var| self.shape(var)).collect();
-        if shapes != fields {
-            let listed: Vec<String> = fields.iter().map(Shape::to_string).collect();
-            let (name, listed) = (self.record_name(record), listed.join(" and "));
-            let expected = format!("the fields of the record {name}: {listed}");
-            self.fail("return", &shapes, &expected);
-        }
-        let state = self.state.into_inner();
-        let cell = Cell {
-            name: self.name,
-            tables: state.tables,
-            ports: state.ports,
-            instructions: state.instructions,
-            outputs,
-            record,
-            row: record,
-        };
-        (state.declarations, state.error.map_or(Ok(cell), Err))
+    ) -> (Declarations, Result<CellParts, CellError>) {
+        let State { declarations, tables, ports, instructions, error } = self.state.into_inner();
+        let parts = CellParts { name: self.name, record, tables, ports, instructions, outputs };
+        (declarations, error.map_or(Ok(parts), Err))
     }
 
     /// Adds a port that takes one value, and returns the fields of that value.
@@ -103,9 +89,7 @@ impl CellBuilder {
     pub fn lookup(&self, name: &str, parameter: &str, dims: &[usize]) -> Tensor<'_> {
         let row = dims.get(1..).and_then(Shape::new);
         let Some(shape) = row else {
-            let expected =
-                format!("a table of vectors or matrices of fewer than 2^31 elements, got {dims:?}");
-            return self.invalid(&format!("lookup {name}"), &[], &expected);
+            return self.invalid(&format!("lookup {name}"), &[], &expected_table(dims));
         };
         let parameter = self.parameter_id(parameter, dims);
         if self.state.borrow().tables.len() == MAX_ITEMS {
@@ -124,11 +108,7 @@ impl CellBuilder {
         let id = self.parameter_id(name, dims);
         match Shape::new(dims) {
             Some(shape) => self.push(Op::Parameter(id), &[], shape),
-            None => {
-                let expected =
-                    format!("a vector or a matrix of fewer than 2^31 elements, got {dims:?}");
-                self.invalid(&format!("parameter {name}"), &[], &expected)
-            }
+            None => self.invalid(&format!("parameter {name}"), &[], &expected_parameter(dims)),
         }
     }
 
@@ -147,11 +127,7 @@ impl CellBuilder {
 
     fn port(&self, name: &str, record: RecordId, arity: Arity) -> u16 {
         if self.state.borrow().ports.last().is_some_and(|port| port.arity == Arity::Many) {
-            self.fail(
-                &format!("port {name}"),
-                &[],
-                "no port after the one that takes any number of values",
-            );
+            self.fail(&format!("port {name}"), &[], LAST_PORT);
         }
         if self.state.borrow().ports.len() == MAX_ITEMS {
             self.fail(&format!("port {name}"), &[], "at most 65536 ports in a cell");

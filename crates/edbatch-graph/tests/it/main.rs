@@ -2,6 +2,7 @@
 
 mod call;
 mod cell;
+mod cell_parts;
 mod dags;
 mod growing;
 mod petgraph;
