@@ -81,11 +81,28 @@ impl Network {
         let kind = u16::try_from(self.cells.len()).map_err(|_| {
             CellError::new(&parts.name, "cell", &[], "at most 65536 cells in a network")
         })?;
-        Check { declarations: &self.declarations, parts: &parts }.all()?;
+        self.check(&parts).all()?;
         let CellParts { name, record, tables, ports, instructions, outputs } = parts;
         let row = record;
         self.cells.push(Cell { name, record, row, tables, ports, instructions, outputs });
         Ok(Kind(kind))
+    }
+
+    /// Sets the shapes of all operations of a cell to the inferred ones. Constants keep theirs.
+    ///
+    /// # Errors
+    /// Like [`add_cell`](Self::add_cell), for the first part that is invalid. The shapes of later
+    /// operations are then unchanged.
+    pub fn infer_shapes(&self, parts: &mut CellParts) -> Result<(), CellError> {
+        self.check(parts).declarations()?;
+        for var in 0..parts.instructions.len() {
+            parts.instructions[var].shape = self.check(parts).inferred(var)?;
+        }
+        Ok(())
+    }
+
+    fn check<'a>(&'a self, parts: &'a CellParts) -> Check<'a> {
+        Check { declarations: &self.declarations, parts }
     }
 }
 
@@ -96,6 +113,13 @@ struct Check<'a> {
 
 impl Check<'_> {
     fn all(&self) -> Result<(), CellError> {
+        self.declarations()?;
+        (0..self.parts.instructions.len()).try_for_each(|var| self.instruction(var))?;
+        self.outputs()
+    }
+
+    /// Checks everything but operations and outputs.
+    fn declarations(&self) -> Result<(), CellError> {
         let parts = self.parts;
         if usize::from(parts.record.0) >= self.declarations.records.len() {
             return self.error(&"cell", &[], OWN_RECORD);
@@ -110,9 +134,7 @@ impl Check<'_> {
             }
         }
         parts.tables.iter().try_for_each(|table| self.table(table))?;
-        (0..parts.ports.len()).try_for_each(|port| self.port(port))?;
-        (0..parts.instructions.len()).try_for_each(|var| self.instruction(var))?;
-        self.outputs()
+        (0..parts.ports.len()).try_for_each(|port| self.port(port))
     }
 
     fn table(&self, table: &Table) -> Result<(), CellError> {
@@ -145,6 +167,18 @@ impl Check<'_> {
 
     fn instruction(&self, var: usize) -> Result<(), CellError> {
         let Instruction { op, operands, shape } = &self.parts.instructions[var];
+        let inferred = self.inferred(var)?;
+        if inferred != *shape {
+            let shapes = self.shapes(operands);
+            let expected = format!("a result of shape {inferred}, got {shape}");
+            return self.error(&format!("v{var}, {op}"), &shapes, &expected);
+        }
+        Ok(())
+    }
+
+    /// Checks an operation, except for its shape, which it infers.
+    fn inferred(&self, var: usize) -> Result<Shape, CellError> {
+        let Instruction { op, operands, shape } = &self.parts.instructions[var];
         let what = format!("v{var}, {op}");
         if let Some(&later) = operands.iter().find(|operand| operand.index() >= var) {
             return self.error(&what, &[], &format!("operands before v{var}, got {later}"));
@@ -152,15 +186,12 @@ impl Check<'_> {
         if op.is_source() && !operands.is_empty() {
             return self.error(&what, &[], &format!("no operands, got {}", operands.len()));
         }
-        let shapes: Vec<Shape> =
-            operands.iter().map(|of| self.parts.instructions[of.index()].shape).collect();
-        match self.infer(*op, *shape, &shapes) {
-            Ok(inferred) if inferred == *shape => Ok(()),
-            Ok(inferred) => {
-                self.error(&what, &shapes, &format!("a result of shape {inferred}, got {shape}"))
-            }
-            Err(Misfit { shapes, expected }) => self.error(&what, &shapes, &expected),
-        }
+        let inferred = self.infer(*op, *shape, &self.shapes(operands));
+        inferred.or_else(|Misfit { shapes, expected }| self.error(&what, &shapes, &expected))
+    }
+
+    fn shapes(&self, vars: &[Var]) -> Vec<Shape> {
+        vars.iter().map(|var| self.parts.instructions[var.index()].shape).collect()
     }
 
     /// Infers the shape of a result. `said` is its shape in the parts.
@@ -239,8 +270,7 @@ impl Check<'_> {
             let expected = format!("one of the {} operations, got {var}", instructions.len());
             return self.error(&"return", &[], &expected);
         }
-        let shapes: Vec<Shape> =
-            self.parts.outputs.iter().map(|var| instructions[var.index()].shape).collect();
+        let shapes = self.shapes(&self.parts.outputs);
         let record = &self.declarations.records[usize::from(self.parts.record.0)];
         if !shapes.iter().eq(record.fields.iter().map(|field| &field.shape)) {
             let fields: Vec<String> =
@@ -252,12 +282,12 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn error(
+    fn error<T>(
         &self,
         operation: &dyn fmt::Display,
         shapes: &[Shape],
         expected: &str,
-    ) -> Result<(), CellError> {
+    ) -> Result<T, CellError> {
         Err(CellError::new(&self.parts.name, &operation.to_string(), shapes, expected))
     }
 }

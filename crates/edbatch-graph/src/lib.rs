@@ -123,7 +123,7 @@ pub use call_error::{CallError, CallErrorReason};
 pub use cell::{Arity, Cell, Instruction, ParameterId, Port, RecordId, Table, Var};
 pub use cell_parts::CellParts;
 pub use dag::{Dag, DagError, check_dag};
-pub use graph::Graph;
+pub use graph::{Appended, Graph};
 pub use id::{Kind, NodeId, Source, Value};
 pub use network::{CellError, Field, Initial, Network, Parameter, Record};
 pub use op::{Op, Reduction, Slope};

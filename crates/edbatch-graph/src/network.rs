@@ -238,6 +238,13 @@ impl Network {
         self.has_adjoints
     }
 
+    /// Returns the value that [`initial`](Self::initial) returned for the initial value with this
+    /// index, or `None` if there are fewer.
+    #[must_use]
+    pub fn initial_value(&self, index: usize) -> Option<Value> {
+        (index < self.initial.len()).then(|| Value::given(index, Generation::ANY))
+    }
+
     /// Returns the initial values.
     #[must_use]
     pub fn initial_values(&self) -> &[Initial] {

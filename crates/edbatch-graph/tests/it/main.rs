@@ -1,5 +1,6 @@
 //! Integration tests, in one binary: messages as text, and properties against naive versions.
 
+mod append;
 mod call;
 mod cell;
 mod cell_parts;
