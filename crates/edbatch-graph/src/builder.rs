@@ -7,9 +7,13 @@ mod operators;
 
 use std::cell::RefCell;
 
+use crate::cell_parts::{
+    LAST_PORT, expected_epsilon, expected_parameter, expected_rows, expected_size, expected_table,
+    is_epsilon, is_index_size,
+};
 use crate::network::{CellError, Declarations, MAX_ITEMS, OWN_RECORD, VALID_SIZE};
 use crate::op::{attention_shape, softmax_sum_shape};
-use crate::{Arity, Cell, Instruction, Op, Port, RecordId, Reduction, Shape, Table, Var};
+use crate::{Arity, CellParts, Instruction, Op, Port, RecordId, Reduction, Shape, Table, Var};
 
 /// The cell being declared; see [`Network::cell`](crate::Network::cell).
 #[derive(Debug)]
@@ -61,30 +65,15 @@ impl CellBuilder {
         Self { name: name.into(), state: RefCell::new(state) }
     }
 
+    /// Returns the declarations, and the parts of the cell or the first error.
     pub(crate) fn finish(
         self,
         record: RecordId,
         outputs: Vec<Var>,
-    ) -> (Declarations, Result<Cell, CellError>) {
-        let fields = self.shapes(record);
-        let shapes: Vec<Shape> = outputs.iter().map(|&var| self.shape(var)).collect();
-        if shapes != fields {
-            let listed: Vec<String> = fields.iter().map(Shape::to_string).collect();
-            let (name, listed) = (self.record_name(record), listed.join(" and "));
-            let expected = format!("the fields of the record {name}: {listed}");
-            self.fail("return", &shapes, &expected);
-        }
-        let state = self.state.into_inner();
-        let cell = Cell {
-            name: self.name,
-            tables: state.tables,
-            ports: state.ports,
-            instructions: state.instructions,
-            outputs,
-            record,
-            row: record,
-        };
-        (state.declarations, state.error.map_or(Ok(cell), Err))
+    ) -> (Declarations, Result<CellParts, CellError>) {
+        let State { declarations, tables, ports, instructions, error } = self.state.into_inner();
+        let parts = CellParts { name: self.name, record, tables, ports, instructions, outputs };
+        (declarations, error.map_or(Ok(parts), Err))
     }
 
     /// Adds a port that takes one value, and returns the fields of that value.
@@ -111,9 +100,7 @@ impl CellBuilder {
     pub fn lookup(&self, name: &str, parameter: &str, dims: &[usize]) -> Tensor<'_> {
         let row = dims.get(1..).and_then(Shape::new);
         let Some(shape) = row else {
-            let expected =
-                format!("a table of vectors or matrices of fewer than 2^31 elements, got {dims:?}");
-            return self.invalid(&format!("lookup {name}"), &[], &expected);
+            return self.invalid(&format!("lookup {name}"), &[], &expected_table(dims));
         };
         let parameter = Some(self.parameter_id(parameter, dims));
         let table = self.table(Table { name: name.into(), parameter, rows: dims[0] as u32 });
@@ -124,10 +111,9 @@ impl CellBuilder {
     /// and indices are given to a call in the order in which the cell declares them. See
     /// [`Tensor::select`].
     pub fn index(&self, name: &str, size: usize) -> Index<'_> {
-        let rows = u32::try_from(size).ok().filter(|&size| (1..1 << 31).contains(&size));
+        let rows = u32::try_from(size).ok().filter(|&size| is_index_size(size));
         if rows.is_none() {
-            let expected = format!("a size from 1 to 2^31 - 1, got {size}");
-            self.fail(&format!("index {name}"), &[], &expected);
+            self.fail(&format!("index {name}"), &[], &expected_size(size));
         }
         let rows = rows.unwrap_or(1);
         Index { cell: self, table: self.table(Table { name: name.into(), parameter: None, rows }) }
@@ -149,11 +135,7 @@ impl CellBuilder {
         let id = self.parameter_id(name, dims);
         match Shape::new(dims) {
             Some(shape) => self.push(Op::Parameter(id), &[], shape),
-            None => {
-                let expected =
-                    format!("a vector or a matrix of fewer than 2^31 elements, got {dims:?}");
-                self.invalid(&format!("parameter {name}"), &[], &expected)
-            }
+            None => self.invalid(&format!("parameter {name}"), &[], &expected_parameter(dims)),
         }
     }
 
@@ -172,11 +154,7 @@ impl CellBuilder {
 
     fn port(&self, name: &str, record: RecordId, arity: Arity) -> u16 {
         if self.state.borrow().ports.last().is_some_and(|port| port.arity == Arity::Many) {
-            self.fail(
-                &format!("port {name}"),
-                &[],
-                "no port after the one that takes any number of values",
-            );
+            self.fail(&format!("port {name}"), &[], LAST_PORT);
         }
         if self.state.borrow().ports.len() == MAX_ITEMS {
             self.fail(&format!("port {name}"), &[], "at most 65536 ports in a cell");
@@ -399,8 +377,8 @@ impl<'c> Tensor<'c> {
     }
 
     fn norm(self, op: Op, epsilon: f32) -> Self {
-        if !epsilon.is_finite() || epsilon < 0.0 {
-            let expected = format!("a finite epsilon of at least 0, got {epsilon}");
+        if !is_epsilon(epsilon) {
+            let expected = expected_epsilon(epsilon);
             return self.cell.invalid(&op.to_string(), &[self.shape()], &expected);
         }
         self.cell.apply(op, &[self])
@@ -433,8 +411,7 @@ impl<'c> Tensor<'c> {
         };
         let rows = self.shape().rows_and_columns().0;
         if rows != size as usize {
-            let expected = format!("{size} elements or rows, the size of the index port {name}");
-            return self.cell.invalid("select", &[self.shape()], &expected);
+            return self.cell.invalid("select", &[self.shape()], &expected_rows(&name, size));
         }
         self.cell.apply(Op::Select { table: index.table }, &[self])
     }

@@ -1,5 +1,6 @@
 //! Checks calls against the signatures of cells, and iterates over their arguments.
 
+use std::sync::Arc;
 use std::{slice, vec};
 
 use crate::graph::Node;
@@ -9,9 +10,9 @@ use crate::{
 };
 
 /// The signatures of all cells, for the checks of [`Graph::call`](crate::Graph::call). Kept small,
-/// because every call reads them.
+/// because every call reads them. Clones share them.
 #[derive(Clone, Debug)]
-pub(crate) struct Signatures(Vec<Signature>);
+pub(crate) struct Signatures(Arc<[Signature]>);
 
 #[derive(Clone, Debug)]
 struct Signature {

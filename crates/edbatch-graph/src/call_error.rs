@@ -64,6 +64,8 @@ pub enum CallErrorReason {
         /// The node or the given value that it refers to.
         value: Source,
     },
+    /// An appended graph has another network.
+    OtherNetwork,
     /// The memory for a larger graph cannot be allocated.
     Memory {
         /// The number of nodes of the graph.
@@ -98,6 +100,9 @@ impl fmt::Display for CallError {
                 "{port}: expected a value of this graph, got {value:?}; a value that is used after \
                  an await must be carried across it"
             ),
+            CallErrorReason::OtherNetwork => {
+                f.write_str("expected calls of the same network, got those of another one")
+            }
             CallErrorReason::Memory { nodes } => write!(
                 f,
                 "out of memory: the graph has {nodes} nodes and cannot grow; make mini-batches \

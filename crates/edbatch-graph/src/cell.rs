@@ -33,8 +33,8 @@ pub struct RecordId(pub u16);
 
 /// A static DAG of tensor operations, computed by every node of one kind (paper, section 3).
 ///
-/// Created by [`Network::cell`]. A call names a row for each table, then a value for each port.
-/// Only the last port can take any number of values.
+/// Created by [`Network::cell`] or [`Network::add_cell`]. A call names a row for each table, then a
+/// value for each port. Only the last port can take any number of values.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cell {
     pub(crate) name: String,

@@ -44,13 +44,14 @@ pub(crate) const OWN_RECORD: &str = "a record of this network";
 pub(crate) struct Declarations {
     pub(crate) records: Vec<Record>,
     pub(crate) parameters: Vec<Parameter>,
+    record_ids: HashMap<String, RecordId>,
     parameter_ids: HashMap<String, ParameterId>,
 }
 
 /// A record type: the tensors that a node produces together, such as `h` and `c` of an LSTM.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// The name, for messages.
+    /// The name, unique in the network.
     pub name: String,
     /// Its tensors.
     pub fields: Vec<Field>,
@@ -94,7 +95,7 @@ impl Network {
     ///
     /// # Errors
     /// If there are no fields, if a field has no elements or at least 2³¹, if there are more than
-    /// 65,536 fields, or if the network has 65,536 records.
+    /// 65,536 fields, if another record has the same name, or if the network has 65,536 records.
     pub fn record<'f>(
         &mut self,
         name: &str,
@@ -109,6 +110,9 @@ impl Network {
         if fields.len() > MAX_ITEMS {
             return error("at most 65536 fields in a record");
         }
+        if self.declarations.record_ids.contains_key(name) {
+            return error("a unique name");
+        }
         if let Some((field, shape)) = fields.iter().find(|(_, shape)| !shape.is_valid()) {
             let operation = format!("field {field}");
             return Err(CellError::new(name, &operation, &[*shape], VALID_SIZE));
@@ -120,6 +124,7 @@ impl Network {
         let fields =
             fields.into_iter().map(|(name, shape)| Field { name: name.into(), shape }).collect();
         self.declarations.records.push(Record { name: name.into(), fields });
+        self.declarations.record_ids.insert(name.into(), id);
         Ok(id)
     }
 
@@ -136,27 +141,16 @@ impl Network {
         record: RecordId,
         build: impl for<'c> FnOnce(&'c CellBuilder) -> Vec<Tensor<'c>>,
     ) -> Result<Kind, CellError> {
-        if self.cells.iter().any(|cell| cell.name == name) {
-            return Err(CellError::new(name, "cell", &[], "a unique name"));
-        }
-        let kind = u16::try_from(self.cells.len())
-            .map_err(|_| CellError::new(name, "cell", &[], "at most 65536 cells in a network"))?;
-        if usize::from(record.0) >= self.declarations.records.len() {
-            return Err(CellError::new(name, "cell", &[], OWN_RECORD));
-        }
         let known = self.declarations.parameters.len();
         let builder = CellBuilder::new(name, std::mem::take(&mut self.declarations));
         let outputs = build(&builder).iter().map(Tensor::var).collect();
-        let (declarations, cell) = builder.finish(record, outputs);
+        let (declarations, parts) = builder.finish(record, outputs);
         self.declarations = declarations;
-        match cell {
-            Ok(cell) => self.cells.push(cell),
-            Err(error) => {
-                self.declarations.forget_parameters(known);
-                return Err(error);
-            }
+        let added = parts.and_then(|parts| self.add_cell(parts));
+        if added.is_err() {
+            self.declarations.forget_parameters(known);
         }
-        Ok(Kind(kind))
+        added
     }
 
     /// Declares a parameter, or returns the known parameter with this name.
@@ -242,6 +236,13 @@ impl Network {
     #[must_use]
     pub fn has_adjoints(&self) -> bool {
         self.has_adjoints
+    }
+
+    /// Returns the value that [`initial`](Self::initial) returned for the initial value with this
+    /// index, or `None` if there are fewer.
+    #[must_use]
+    pub fn initial_value(&self, index: usize) -> Option<Value> {
+        (index < self.initial.len()).then(|| Value::given(index, Generation::ANY))
     }
 
     /// Returns the initial values.

@@ -212,7 +212,7 @@ pub enum CellStep {
     /// The gradient of the query of [`Attention`](Self::Attention); then for each head the
     /// log-sum-exp of its scores, then for each head `g · y`, where y is the result.
     AttentionBack {
-        /// What it attends to.
+        /// The values that it attends to.
         of: AttentionFields,
         /// The place of the query.
         query: Place,

@@ -6,7 +6,9 @@ use std::future::poll_fn;
 use std::slice;
 use std::task::Poll;
 
-use edbatch_graph::{CallError, Graph, Kind, RecordId, Value};
+use edbatch_graph::{Appended, CallError, Graph, Kind, RecordId, Value};
+
+use crate::CallList;
 
 /// The interface through which a model calls cells, emits outputs and awaits values of one input.
 ///
@@ -96,19 +98,30 @@ impl<'g> Build<'g> {
     /// the [maximum number](Graph::MAX_ENTRIES) of given values. The graph is then unchanged.
     pub fn give(&self, record: RecordId, elements: &[f32]) -> Result<Value, GiveError> {
         let mut graph = self.graph.borrow_mut();
-        let Some(declared) = graph.network().records().get(usize::from(record.0)) else {
-            return Err(GiveError::NoRecord { record, records: graph.network().records().len() });
-        };
-        let expected = declared.fields.iter().map(|field| field.shape.elements()).sum();
-        if elements.len() != expected {
-            let (record, got) = (declared.name.clone(), elements.len());
-            return Err(GiveError::Elements { record, expected, got });
-        }
-        if graph.given().len() >= Graph::MAX_ENTRIES {
-            return Err(GiveError::TooMany);
-        }
+        check_given(&graph, record, Some(elements.len()))?;
         self.mailbox.borrow_mut().given.extend_from_slice(elements);
         Ok(graph.give(record))
+    }
+
+    /// Makes the calls of a list, gives its values and emits those that it emits. `carried` replaces
+    /// its carried values, one for one. The result tells what a value of the list has become.
+    ///
+    /// The list is copied without new checks, which is faster than calls one by one.
+    ///
+    /// # Errors
+    /// If the list has another network, if the carried values have other records or another number,
+    /// or if the graph is full. The graph is then unchanged.
+    pub fn append<'v>(
+        &self,
+        list: &CallList,
+        carried: &'v [Value],
+    ) -> Result<Appended<'v>, CallError> {
+        list.check_carried(carried.len())?;
+        let appended = self.graph.borrow_mut().append(list.graph(), carried)?;
+        let mut mailbox = self.mailbox.borrow_mut();
+        mailbox.given.extend_from_slice(list.given());
+        mailbox.emitted.extend(list.emitted().iter().map(|&value| appended.value(value)));
+        Ok(appended)
     }
 
     /// Appends a value to the outputs of the input.
@@ -159,6 +172,14 @@ impl<'g> Build<'g> {
         }
     }
 
+    /// Like [`fetch`](Self::fetch), for values whose number is only known at run time.
+    pub async fn fetch_vec(&self, value: Value, carried: &[Value]) -> (Vec<f32>, Vec<Value>) {
+        match self.wait(Request::Elements(value), carried).await {
+            Answer::Elements(elements) => (elements, self.carried_vec()),
+            _ => unreachable!("elements were requested"),
+        }
+    }
+
     /// Waits like [`fetch`](Self::fetch) and returns the elements of each of several values.
     pub async fn fetch_each<const N: usize>(
         &self,
@@ -167,6 +188,19 @@ impl<'g> Build<'g> {
     ) -> (Vec<Vec<f32>>, [Value; N]) {
         match self.wait(Request::EachElements(values.into()), &carried).await {
             Answer::EachElements(each) => (each, self.carried()),
+            _ => unreachable!("the elements of each value were requested"),
+        }
+    }
+
+    /// Like [`fetch_each`](Self::fetch_each), for carried values whose number is only known at run
+    /// time.
+    pub async fn fetch_each_vec(
+        &self,
+        values: &[Value],
+        carried: &[Value],
+    ) -> (Vec<Vec<f32>>, Vec<Value>) {
+        match self.wait(Request::EachElements(values.into()), carried).await {
+            Answer::EachElements(each) => (each, self.carried_vec()),
             _ => unreachable!("the elements of each value were requested"),
         }
     }
@@ -180,6 +214,14 @@ impl<'g> Build<'g> {
     ) -> (u32, [Value; N]) {
         match self.wait(Request::ArgMax(value), &carried).await {
             Answer::ArgMax(index) => (index, self.carried()),
+            _ => unreachable!("an index was requested"),
+        }
+    }
+
+    /// Like [`arg_max`](Self::arg_max), for carried values whose number is only known at run time.
+    pub async fn arg_max_vec(&self, value: Value, carried: &[Value]) -> (u32, Vec<Value>) {
+        match self.wait(Request::ArgMax(value), carried).await {
+            Answer::ArgMax(index) => (index, self.carried_vec()),
             _ => unreachable!("an index was requested"),
         }
     }
@@ -203,6 +245,31 @@ impl<'g> Build<'g> {
     fn carried<const N: usize>(&self) -> [Value; N] {
         let mailbox = self.mailbox.borrow();
         mailbox.carried.as_slice().try_into().expect("N values were carried")
+    }
+
+    /// Like `carried`, for any number of values.
+    fn carried_vec(&self) -> Vec<Value> {
+        self.mailbox.borrow().carried.clone()
+    }
+}
+
+/// Checks that a value with this record, and with this number of elements if it has any, can be
+/// given to a graph.
+pub(crate) fn check_given(
+    graph: &Graph,
+    record: RecordId,
+    elements: Option<usize>,
+) -> Result<(), GiveError> {
+    let Some(declared) = graph.network().records().get(usize::from(record.0)) else {
+        return Err(GiveError::NoRecord { record, records: graph.network().records().len() });
+    };
+    let expected = declared.fields.iter().map(|field| field.shape.elements()).sum();
+    if let Some(got) = elements.filter(|&elements| elements != expected) {
+        return Err(GiveError::Elements { record: declared.name.clone(), expected, got });
+    }
+    match graph.given().len() < Graph::MAX_ENTRIES {
+        true => Ok(()),
+        false => Err(GiveError::TooMany),
     }
 }
 

@@ -324,6 +324,10 @@ fn invalid_declarations_are_errors() {
     let check = |got: Result<(), CellError>, expected: &str| {
         assert_eq!(got.unwrap_err().to_string(), expected);
     };
+    check(
+        network.record("state", [("c", Vector(4))]).map(drop),
+        "cell state: record: expected a unique name",
+    );
     check(network.record("empty", []).map(drop), "cell empty: record: expected at least one field");
     check(
         network.record("large", [("m", Matrix(1 << 16, 1 << 15))]).map(drop),
@@ -404,9 +408,9 @@ fn items_with_a_16_bit_index_are_limited() {
     let expected = "cell many: scale by 2: expected at most 65536 operations in a cell";
     assert_eq!(operations, expected);
     let mut network = Network::new();
-    let mut records = (0..=1 << 16).map(|_| network.record("r", [("x", Vector(1))]));
+    let mut records = (0..=1 << 16).map(|i| network.record(&format!("r{i}"), [("x", Vector(1))]));
     let error = records.find_map(Result::err).unwrap().to_string();
-    assert_eq!(error, "cell r: record: expected at most 65536 records in a network");
+    assert_eq!(error, "cell r65536: record: expected at most 65536 records in a network");
 }
 
 fn hostile_dims() -> impl Strategy<Value = Vec<usize>> {

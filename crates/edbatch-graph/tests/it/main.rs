@@ -1,7 +1,9 @@
 //! Integration tests, in one binary: messages as text, and properties against naive versions.
 
+mod append;
 mod call;
 mod cell;
+mod cell_parts;
 mod dags;
 mod growing;
 mod petgraph;

@@ -99,7 +99,8 @@ impl<M: Model> Trainer<M> {
     /// Creates a trainer on the CPU with the default [`TrainerOptions`].
     ///
     /// # Errors
-    /// If a cell, its adjoint or a table is too large, if the parameters belong to another network, or if memory cannot be allocated.
+    /// If a cell, its adjoint or a table is too large, if the parameters belong to another network,
+    /// or if memory cannot be allocated.
     pub fn new(model: M, parameters: Parameters) -> Result<Self, TrainError> {
         Self::with_options(model, parameters, TrainerOptions::new())
     }

@@ -1,0 +1,229 @@
+//! Cells from parts: every fault has an error, with the same words as in a cell of equations.
+
+use edbatch_graph::{
+    Arity, CellBuilder, CellError, CellParts, Instruction, Network, Op, ParameterId, Port,
+    RecordId, Reduction, Shape, Slope, Table, Tensor, Var,
+};
+
+use Shape::{Matrix, Vector};
+
+/// Returns a network with the records `state` and `pair`, and with parameters.
+fn network() -> Network {
+    let mut network = Network::new();
+    network.record("state", [("h", Vector(4))]).unwrap();
+    network.record("pair", [("h", Vector(4)), ("m", Matrix(2, 4))]).unwrap();
+    for (name, dims) in
+        [("w", &[4, 4][..]), ("b", &[4]), ("embed", &[9, 4]), ("matrices", &[3, 2, 4])]
+    {
+        network.add_parameter(name, dims).unwrap();
+    }
+    network
+}
+
+const STATE: RecordId = RecordId(0);
+const PAIR: RecordId = RecordId(1);
+const W: ParameterId = ParameterId(0);
+const EMBED: ParameterId = ParameterId(2);
+const MATRICES: ParameterId = ParameterId(3);
+
+/// The cell `node`, in which every kind of part occurs.
+fn node() -> CellParts {
+    let of = |op, operands: &[u32], shape| Instruction {
+        op,
+        operands: operands.iter().map(|&v| Var(v)).collect(),
+        shape,
+    };
+    let port = |name: &str, record, arity| Port { name: name.into(), record, arity };
+    let mut parts = CellParts::new("node", STATE);
+    parts.tables = vec![Table { name: "word".into(), parameter: Some(EMBED), rows: 9 }];
+    parts.ports = vec![port("left", PAIR, Arity::One), port("rest", STATE, Arity::Many)];
+    parts.instructions = vec![
+        of(Op::Lookup { table: 0 }, &[], Vector(4)),
+        of(Op::Input { port: 0, field: 1 }, &[], Matrix(2, 4)),
+        of(Op::Reduce { port: 1, field: 0, by: Reduction::Sum }, &[], Vector(4)),
+        of(Op::Parameter(W), &[], Matrix(4, 4)),
+        of(Op::MatMul, &[3, 2], Vector(4)),
+        of(Op::Constant(0.5), &[], Vector(1)),
+        of(Op::Mul, &[4, 5], Vector(4)),
+        of(Op::Add, &[6, 0], Vector(4)),
+    ];
+    parts.outputs = vec![Var(7)];
+    parts
+}
+
+/// Checks the error of a spoilt `node`, and that the network is unchanged.
+fn check(expected: &str, spoil: impl FnOnce(&mut CellParts)) {
+    let (mut network, mut parts) = (network(), node());
+    spoil(&mut parts);
+    let before = network.clone();
+    let error = network.add_cell(parts).unwrap_err();
+    assert_eq!(error.to_string(), expected);
+    assert_eq!(network, before);
+}
+
+#[test]
+fn every_fault_of_parts_is_an_error() {
+    let mut valid = network();
+    let kind = valid.add_cell(node()).unwrap();
+    assert_eq!(valid[kind].to_parts(), node());
+    let error = valid.add_cell(node()).unwrap_err();
+    assert_eq!(error.to_string(), "cell node: cell: expected a unique name");
+
+    check("cell node: cell: expected a record of this network", |p| p.record = RecordId(2));
+    check("cell node: table word: expected a parameter of this network", |p| {
+        p.tables[0].parameter = Some(ParameterId(4));
+    });
+    check("cell node: table word: expected the 9 rows of embed, got 8", |p| p.tables[0].rows = 8);
+    check(
+        "cell node: port rest: expected no port after the one that takes any number of values",
+        |p| p.ports[0].arity = Arity::Many,
+    );
+    check("cell node: port left: expected a record of this network", |p| {
+        p.ports[0].record = RecordId(2);
+    });
+    check(
+        "cell node: v0, lookup in table 1: expected one of the cell's tables, which has 1",
+        |p| {
+            p.instructions[0].op = Op::Lookup { table: 1 };
+        },
+    );
+    check("cell node: v1, input 2.0: expected one of the cell's ports, which has 2", |p| {
+        p.instructions[1].op = Op::Input { port: 2, field: 0 }
+    });
+    check("cell node: v1, input 0.2: expected one of the 2 fields of the record pair", |p| {
+        p.instructions[1].op = Op::Input { port: 0, field: 2 };
+    });
+    check("cell node: v1, input 1.0: expected a port that takes one value", |p| {
+        p.instructions[1].op = Op::Input { port: 1, field: 0 };
+    });
+    check(
+        "cell node: v2, max of input 0.0: expected a port that takes any number of values",
+        |p| p.instructions[2].op = Op::Reduce { port: 0, field: 0, by: Reduction::Max },
+    );
+    check("cell node: v3, parameter 4: expected a parameter of this network", |p| {
+        p.instructions[3].op = Op::Parameter(ParameterId(4));
+    });
+    check(
+        "cell node: v3, parameter 3: expected a vector or a matrix of fewer than 2^31 elements, \
+         got [3, 2, 4]",
+        |p| p.instructions[3].op = Op::Parameter(MATRICES),
+    );
+    check("cell node: v3, parameter 0: expected no operands, got 1", |p| {
+        p.instructions[3].operands = vec![Var(0)];
+    });
+    check("cell node: v3, parameter 0: expected a result of shape [4, 4], got [4]", |p| {
+        p.instructions[3].shape = Vector(4);
+    });
+    check("cell node: v4, matmul: expected operands before v4, got v4", |p| {
+        p.instructions[4].operands = vec![Var(3), Var(4)];
+    });
+    check("cell node: v4, matmul of [4] and [4]: expected a matrix on the left", |p| {
+        p.instructions[4].operands = vec![Var(2), Var(0)];
+    });
+    check(
+        "cell node: v5, constant 0.5 of [0]: expected at least one element and fewer than 2^31",
+        |p| p.instructions[5].shape = Vector(0),
+    );
+    check("cell node: v7, add of [4] and [4] and [4]: expected two operands", |p| {
+        p.instructions[7].operands = vec![Var(6), Var(0), Var(0)]
+    });
+    check("cell node: v7, add: expected two operands", |p| p.instructions[7].operands.clear());
+    for op in [Op::Slope(Slope::Tanh), Op::Fold(Vector(4)), Op::Share { port: 1 }, Op::Outer] {
+        let expected = "expected an operation that is not only for adjoint cells";
+        check(&format!("cell node: v7, {op}: {expected}"), |p| p.instructions[7].op = op);
+    }
+    check("cell node: return: expected one of the 8 operations, got v8", |p| {
+        p.outputs = vec![Var(8)];
+    });
+    check("cell node: return of [4, 4]: expected the fields of the record state: [4]", |p| {
+        p.outputs = vec![Var(3)];
+    });
+    check("cell node: return: expected the fields of the record state: [4]", |p| p.outputs.clear());
+    let items = (1 << 16) + 1;
+    check("cell node: cell: expected at most 65536 tables in a cell", |p| {
+        p.tables = vec![p.tables[0].clone(); items];
+    });
+    check("cell node: cell: expected at most 65536 ports in a cell", |p| {
+        p.ports = vec![p.ports[0].clone(); items];
+    });
+    check("cell node: cell: expected at most 65536 operations in a cell", |p| {
+        p.instructions = vec![p.instructions[5].clone(); items];
+    });
+    check(
+        "cell node: table word: expected a table of vectors or matrices of fewer than 2^31 \
+         elements, got [4]",
+        |p| p.tables[0].parameter = Some(ParameterId(1)),
+    );
+}
+
+/// The error of equations, and of parts with the same fault, apart from the name of the operation.
+fn compare(
+    equations: impl for<'c> FnOnce(&'c CellBuilder) -> Vec<Tensor<'c>>,
+    spoil: impl FnOnce(&mut CellParts),
+) {
+    let (mut network, mut parts) = (network(), node());
+    spoil(&mut parts);
+    let of_parts = network.add_cell(parts).unwrap_err();
+    let CellError { cell, operation, shapes, expected } =
+        network.cell("node", STATE, equations).unwrap_err();
+    assert_eq!((&of_parts.cell, &of_parts.expected), (&cell, &expected));
+    assert_eq!(of_parts.shapes, shapes);
+    let name = operation.split_once(' ').map_or(&*operation, |(name, _)| name);
+    assert!(of_parts.operation.contains(name) || name == "lookup", "{of_parts}: {operation}");
+}
+
+#[test]
+fn equations_and_parts_with_the_same_fault_have_the_same_error() {
+    compare(
+        |cell| vec![cell.parameter("w", &[4, 4]).matmul(cell.parameter("w", &[4, 4]))],
+        |p| {
+            p.instructions.truncate(5);
+            p.instructions[4] =
+                Instruction { op: Op::MatMul, operands: vec![Var(3), Var(3)], shape: Matrix(4, 4) };
+            p.outputs = vec![Var(4)];
+        },
+    );
+    compare(
+        |cell| {
+            let x = cell.lookup("word", "embed", &[9, 4]);
+            vec![cell.parameter("w", &[4, 4]).transpose().softmax() + x]
+        },
+        |p| {
+            let softmax = Op::Softmax;
+            p.instructions[4] =
+                Instruction { op: softmax, operands: vec![Var(3)], shape: Vector(4) };
+        },
+    );
+    compare(
+        |cell| {
+            let [x, _] = cell.one("left", PAIR);
+            vec![x.slice(2, 3)]
+        },
+        |p| {
+            p.instructions[6].op = Op::Slice { start: 2, rows: 3 };
+            p.instructions[6].operands = vec![Var(4)];
+        },
+    );
+    compare(
+        |cell| vec![cell.parameter("matrices", &[3, 2, 4])],
+        |p| p.instructions[3].op = Op::Parameter(MATRICES),
+    );
+    compare(
+        |cell| vec![cell.constant(1.0, Vector(1 << 31))],
+        |p| p.instructions[5].shape = Vector(1 << 31),
+    );
+    compare(|cell| cell.one::<1>("left", RecordId(7)).into(), |p| p.ports[0].record = RecordId(7));
+    compare(
+        |cell| {
+            let [h] = cell.many("rest", STATE).sum();
+            cell.one::<2>("left", PAIR);
+            vec![h]
+        },
+        |p| p.ports.reverse(),
+    );
+    compare(|cell| cell.one::<2>("left", PAIR).into(), |p| p.outputs = vec![Var(0), Var(1)]);
+    compare(
+        |cell| vec![cell.lookup("word", "b", &[4])],
+        |p| p.tables[0].parameter = Some(ParameterId(1)),
+    );
+}

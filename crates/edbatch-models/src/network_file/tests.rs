@@ -1,0 +1,340 @@
+//! Texts of networks: faults with their places, limits, and all operations.
+
+use edbatch_graph::{Op, training_network};
+
+use super::*;
+
+/// A network in which every kind of item occurs.
+const TREE: &str = r#"{"edbatch_network": 1,
+ "records": [
+  {"name": "state", "fields": [{"name": "h", "shape": [4]}]},
+  {"name": "pair", "fields": [{"name": "v", "shape": [4]}, {"name": "M", "shape": [2, 4]}]}],
+ "parameters": [
+  {"name": "embed", "shape": [100, 4]},
+  {"name": "w", "shape": [4, 4]},
+  {"name": "none.h", "shape": [4]},
+  {"name": "matrices", "shape": [9, 2, 4]}],
+ "initial_values": [
+  {"record": "state", "parameters": ["none.h"]}],
+ "cells": [
+  {"name": "node", "record": "state",
+   "tables": [{"name": "word", "parameter": "embed"}],
+   "ports": [{"name": "children", "record": "state", "many": true}],
+   "operations": [
+    {"op": "lookup", "table": 0},
+    {"op": "reduce", "port": 0, "field": 0, "by": "sum"},
+    {"op": "parameter", "name": "w"},
+    {"op": "matmul", "operands": [2, 1]},
+    {"op": "add", "operands": [3, 0]},
+    {"op": "tanh", "operands": [4]}],
+   "outputs": [5]},
+  {"name": "other \"node\"", "record": "pair",
+   "tables": [{"name": "matrix", "parameter": "matrices"}],
+   "ports": [{"name": "one", "record": "pair"}],
+   "operations": [
+    {"op": "lookup", "table": 0},
+    {"op": "input", "port": 0, "field": 1},
+    {"op": "constant", "value": 0.1, "shape": [1]},
+    {"op": "constant", "value": "-Infinity", "shape": [2, 4]},
+    {"op": "scale", "factor": 1e-10, "operands": [2]},
+    {"op": "sub", "operands": [0, 4]},
+    {"op": "slice", "start": 1, "rows": 1, "operands": [5]},
+    {"op": "concat", "operands": [6, 6]},
+    {"op": "input", "port": 0, "field": 0}],
+   "outputs": [8, 7]}]}
+"#;
+
+#[test]
+fn a_network_is_read_and_written() {
+    let network = network_from_json(TREE).unwrap();
+    assert_eq!(network_to_json(&network).unwrap(), TREE);
+    assert_eq!(
+        network.cells()[0].display(&network).to_string(),
+        "node:\n  v0 = embed[word] : [4]\n  v1 = sum children.h : [4]\n  v2 = w : [4, 4]\n  \
+         v3 = matmul v2 v1 : [4]\n  v4 = add v3 v0 : [4]\n  v5 = tanh v4 : [4]\n  return v5\n"
+    );
+    let empty = network_to_json(&Network::new()).unwrap();
+    assert_eq!(network_from_json(&empty).unwrap(), Network::new());
+}
+
+/// Checks the error for `TREE` with one text replaced by another.
+fn check(from: &str, to: &str, expected: &str) {
+    assert!(TREE.contains(from), "{from}");
+    let error = network_from_json(&TREE.replacen(from, to, 1)).unwrap_err();
+    assert_eq!(error.to_string(), expected, "{from} -> {to}");
+}
+
+#[test]
+fn faults_have_a_place_and_an_expectation() {
+    let eof = network_from_json("").unwrap_err().to_string();
+    assert!(eof.ends_with("got the end of the text (EOF while parsing a value)"), "{eof}");
+    let version = "1:1: expected \"edbatch_network\": 1, the version that this program reads, got";
+    check("network\": 1", "network\": 2", &format!("{version} 2"));
+    check("network\": 1", "network\": 7, \"new\": []", &format!("{version} 7"));
+    check(
+        "\"cells\"",
+        "\"cell\"",
+        "12:7: expected one of `edbatch_network`, `records`, `parameters`, `initial_values`, \
+         `cells`, got the unknown member `cell`",
+    );
+    check(
+        "\"records\": [",
+        "\"records\": [],\n \"records\": [",
+        "3:10: expected the member \
+         `records` once, got it a second time",
+    );
+    check(
+        "{\"name\": \"pair\"",
+        "{\"name\": \"state\"",
+        "4:3: expected a unique name, got record state: record",
+    );
+    check(
+        "\"name\": \"state\", \"fields\": [{\"name\": \"h\", \"shape\": [4]}]",
+        "\"name\": \"state\", \"fields\": []",
+        "3:3: expected at least one field, got record state: record",
+    );
+    let shape = "a shape [n] or [rows, columns] of at least one element and fewer than 2^31";
+    check(
+        "\"h\", \"shape\": [4]",
+        "\"h\", \"shape\": [0]",
+        &format!("3:3: expected {shape}, got [0]"),
+    );
+    check(
+        "\"h\", \"shape\": [4]",
+        "\"h\", \"shape\": [65536, 32768]",
+        &format!("3:3: expected {shape}, got [65536, 32768]"),
+    );
+    check(
+        "\"h\", \"shape\": [4]",
+        "\"h\", \"shape\": [1, 1, 1, 1]",
+        "3:66: expected a list of at most 3 items, got more",
+    );
+    check(
+        "\"name\": \"w\"",
+        "\"name\": \"embed\"",
+        "7:3: expected a unique name, got the parameter \
+         \"embed\" a second time",
+    );
+    check(
+        "\"w\", \"shape\": [4, 4]",
+        "\"w\", \"shape\": [4, 0]",
+        "7:3: expected one to three nonzero dimensions, got [4, 0] (parameter w)",
+    );
+    check(
+        "[\"none.h\"]",
+        "[\"none.c\"]",
+        "11:3: expected the name of a parameter of this file, got \"none.c\" (an initial value)",
+    );
+    check(
+        "[\"none.h\"]",
+        "[]",
+        "11:3: expected a parameter for each field, 1 in total, got 0 (initial value)",
+    );
+    check(
+        "[\"none.h\"]",
+        "[\"w\"]",
+        "11:3: expected dimensions [4, 4] as declared before, got [4] (parameter w)",
+    );
+    check(
+        "\"node\", \"record\": \"state\"",
+        "\"node\", \"record\": \"stat\"",
+        "13:3: expected the name of a record of this file, got \"stat\" (cell node)",
+    );
+    check(
+        "\"parameter\": \"embed\"",
+        "\"parameter\": \"none\"",
+        "13:3: expected the name of a parameter of this file, got \"none\" (cell node: table word)",
+    );
+    check(
+        "\"parameter\": \"embed\"",
+        "\"parameter\": \"none.h\"",
+        "13:3: expected a table of vectors or matrices of fewer than 2^31 elements, got [4] (cell \
+         node: table word)",
+    );
+    check("\"many\": true", "\"many\": 1", "15:62: expected a boolean, got integer `1`");
+    check(
+        ", \"many\": true",
+        "",
+        "18:5: expected a port that takes any number of values, got cell node: v1, sum of input 0.0",
+    );
+    check(
+        "\"op\": \"tanh\"",
+        "\"op\": \"tan\"",
+        "22:5: expected an operation of version 1: input, \
+         reduce, lookup, parameter, constant, matmul, add, sub, mul, div, neg, scale, sigmoid, \
+         tanh, relu, exp, log, softmax, log_softmax, concat, slice, transpose, got \"tan\" (cell node: v5)",
+    );
+    check(
+        ", \"by\": \"sum\"",
+        "",
+        "18:5: expected the member `by`, got operation \"reduce\" without it (cell node: v1)",
+    );
+    check(
+        "\"by\": \"sum\"",
+        "\"by\": \"min\"",
+        "18:5: expected a reduction of version 1: sum, mean, max, got \"min\" (cell node: v1)",
+    );
+    check(
+        "\"op\": \"lookup\", \"table\": 0",
+        "\"op\": \"lookup\", \"table\": 0, \"port\": 0",
+        "17:5: expected only the members of operation \"lookup\", got the member `port` (cell node: v0)",
+    );
+    check("\"table\": 0", "\"table\": null", "17:34: expected u16, got null");
+    check(
+        "\"table\": 0",
+        "\"table\": 1",
+        "17:5: expected one of the cell's tables, which has 1, got cell node: v0, lookup in table 1",
+    );
+    check("\"table\": 0", "\"table\": 65536", "17:35: expected u16, got integer `65536`");
+    check(
+        "[2, 1]",
+        "[1, 2]",
+        "20:5: expected a matrix on the left, got cell node: v3, matmul of [4] and [4, 4]",
+    );
+    check("[2, 1]", "[2, 3]", "20:5: expected operands before v3, got v3 (cell node: v3, matmul)");
+    check("0.1", "0.1e400", "30:39: expected a number in the range of 32-bit floats, got 0.1e400");
+    check("0.1", "\"inf\"", "30:37: expected a number, got \"inf\"");
+    check(
+        "\"outputs\": [5]",
+        "\"outputs\": [2]",
+        "13:3: expected the fields of the record state: [4], got cell node: return of [4, 4]",
+    );
+    check(
+        "\"other \\\"node\\\"\"",
+        "\"node\"",
+        "24:3: expected a unique name, got cell node: cell",
+    );
+    check(
+        "\"h\"",
+        "\"h\\u0085\"",
+        "3:49: expected a name without control characters, got \"h\\u{85}\"",
+    );
+}
+
+#[test]
+fn numbers_are_rounded_once() {
+    for (text, value) in [
+        ("1e-60", 0.0_f32),
+        ("-0.0", -0.0),
+        ("16777217.000000000000000000000000000000000000000001", 16_777_218.0),
+        ("3.4028235e38", f32::MAX),
+        ("\"Infinity\"", f32::INFINITY),
+    ] {
+        let network = network_from_json(&TREE.replacen("0.1", text, 1)).unwrap();
+        let Op::Constant(read) = network.cells()[1].instructions()[2].op else { panic!() };
+        assert_eq!(read.to_bits(), value.to_bits(), "{text}");
+    }
+}
+
+#[test]
+fn adjoint_cells_and_nan_are_not_written() {
+    let network = network_from_json(TREE);
+    let training = training_network(&network.unwrap(), |_| true, |_| false);
+    let error = network_to_json(&training.unwrap().network).unwrap_err().to_string();
+    assert!(error.starts_with("expected a network without adjoint cells"), "{error}");
+
+    let mut network = Network::new();
+    let one = network.record("one", [("x", Shape::Vector(1))]).unwrap();
+    network.cell("nan", one, |cell| vec![cell.constant(f32::NAN, Shape::Vector(1))]).unwrap();
+    let error = network_to_json(&network).unwrap_err().to_string();
+    assert_eq!(error, "cell nan: v0, constant NaN: expected a value other than NaN");
+}
+
+/// A text with this number of cells of this number of operations each.
+fn chains(cells: usize, operations: usize) -> String {
+    let chain: String = (1..operations)
+        .map(|op| format!(",{{\"op\":\"neg\",\"operands\":[{}]}}", op - 1))
+        .collect();
+    let cells: Vec<String> = (0..cells)
+        .map(|cell| {
+            format!(
+                "{{\"name\":\"c{cell}\",\"record\":\"r\",\"tables\":[],\"ports\":[],\"operations\":[{{\
+                 \"op\":\"constant\",\"value\":1,\"shape\":[1]}}{chain}],\"outputs\":[0]}}"
+            )
+        })
+        .collect();
+    with_cells(&cells.join(","))
+}
+
+fn with_cells(cells: &str) -> String {
+    format!(
+        "{{\"edbatch_network\":1,\"records\":[{{\"name\":\"r\",\"fields\":[{{\"name\":\"x\",\
+         \"shape\":[1]}}]}}],\"parameters\":[],\"initial_values\":[],\"cells\":[{cells}]}}"
+    )
+}
+
+/// The expectation of the error for a text, or nothing if it is accepted.
+fn refused(text: &str) -> String {
+    network_from_json(text).map_or_else(|error| error.expected, |_| String::new())
+}
+
+#[test]
+fn limits_of_cells_and_operations() {
+    assert_eq!(refused(&chains(1 << 10, 1)), "");
+    assert_eq!(refused(&chains((1 << 10) + 1, 1)), "a list of at most 1024 items");
+    assert_eq!(refused(&chains(1, 1 << 11)), "");
+    assert_eq!(refused(&chains(1, (1 << 11) + 1)), "a list of at most 2048 items");
+    assert_eq!(refused(&chains(8, 1 << 11)), "");
+    assert_eq!(refused(&chains(16, (1 << 10) + 1)), "at most 16384 operations in a network");
+    let concat = |operations: usize, operands: usize| {
+        let concat =
+            format!(",{{\"op\":\"concat\",\"operands\":[{}]}}", vec!["0"; operands].join(","));
+        let cell = chains(1, 1);
+        let constant = "\"shape\":[1]}],\"outputs\"";
+        assert!(cell.contains(constant));
+        let operations = concat.repeat(operations);
+        cell.replace(constant, &format!("\"shape\":[1]}}{operations}],\"outputs\""))
+    };
+    assert_eq!(refused(&concat(1, 1 << 12)), "");
+    assert_eq!(refused(&concat(1, (1 << 12) + 1)), "a list of at most 4096 items");
+    assert_eq!(refused(&concat(1 << 8, 1 << 12)), "");
+    assert_eq!(refused(&concat((1 << 8) + 1, 1 << 12)), "at most 1048576 operands in a network");
+}
+
+#[test]
+fn limits_of_names_items_and_bytes() {
+    let named = |name: &str| TREE.replacen("\"h\"", &format!("\"{name}\""), 1);
+    assert_eq!(refused(&named(&"x".repeat(256))), "");
+    assert_eq!(refused(&named(&"x".repeat(257))), "a name of at most 256 bytes");
+    assert_eq!(refused(&named(&"\\u0041".repeat(256))), "");
+    assert_eq!(refused(&named(&"x".repeat(1 << 20))), "a name of at most 256 bytes");
+
+    let parameters = |count: usize| {
+        let items: Vec<String> =
+            (0..count).map(|i| format!("{{\"name\":\"{i}\",\"shape\":[1]}}")).collect();
+        let items = items.join(",");
+        with_cells("").replace("\"parameters\":[", &format!("\"parameters\":[{items}"))
+    };
+    assert_eq!(refused(&parameters(1 << 16)), "");
+    assert_eq!(refused(&parameters((1 << 16) + 1)), "a list of at most 65536 items");
+    let fields = |counts: &[usize]| {
+        let records: String = (0..)
+            .zip(counts)
+            .map(|(i, &count)| {
+                let fields = vec!["{\"name\":\"x\",\"shape\":[1]}"; count].join(",");
+                format!("{{\"name\":\"r{i}\",\"fields\":[{fields}]}},")
+            })
+            .collect();
+        with_cells("").replace("\"records\":[", &format!("\"records\":[{records}"))
+    };
+    assert_eq!(refused(&fields(&[1 << 15, (1 << 15) - 1])), "");
+    assert_eq!(refused(&fields(&[1 << 15, 1 << 15])), "at most 65536 fields in a network");
+    let ports = |count: usize| {
+        let ports = vec!["{\"name\":\"p\",\"record\":\"r\"}"; count].join(",");
+        chains(2, 1).replacen("\"ports\":[]", &format!("\"ports\":[{ports}]"), 1).replacen(
+            "\"ports\":[]",
+            "\"ports\":[{\"name\":\"p\",\"record\":\"r\"}]",
+            1,
+        )
+    };
+    assert_eq!(refused(&ports((1 << 16) - 1)), "");
+    assert_eq!(refused(&ports(1 << 16)), "at most 65536 tables and ports in a network");
+
+    let padded = |bytes: usize| format!("{TREE}{}", " ".repeat(bytes - TREE.len()));
+    assert_eq!(refused(&padded(MAX_BYTES)), "");
+    assert_eq!(refused(&padded(MAX_BYTES + 1)), "at most 67108864 bytes");
+    // Values of members that do not exist are not parsed, however deep.
+    for deep in ["[", "{\"a\":"] {
+        assert_ne!(refused(&TREE.replacen("100, 4", &deep.repeat(1 << 20), 1)), "");
+    }
+}
