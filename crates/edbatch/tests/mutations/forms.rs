@@ -44,6 +44,19 @@ fn network() -> Result<Network, CellError> {
         let between = mean + (gates[1] + product(cell, "s", mean)).sigmoid() * (from - mean);
         vec![between, m + matrices]
     })?;
+    network.cell("attentive", pair, |cell| {
+        let [v, m] = cell.one::<2>("pair", pair);
+        let all = cell.many("all", pair);
+        let [sums, matrices] = all.log_sum_exp();
+        let attended = all.attention(v.tanh(), "v", "v", 2, 0.7);
+        let weighted = all.softmax_sum("v", "v");
+        let row = m.select(cell.index("row", 3));
+        let of_row = cell.parameter("of row", &[6, 4]).matmul(row.layer_norm(0.25));
+        let bounded = attended.maximum(weighted.erf()).minimum(sums.exp().sqrt());
+        let dots = m.tanh().dot(matrices.rms_norm(0.25));
+        let rows = m.softmax() - matrices.log_softmax();
+        vec![bounded + of_row, rows.reshape(Shape::Matrix(3, 4)) + dots]
+    })?;
     Ok(network)
 }
 
