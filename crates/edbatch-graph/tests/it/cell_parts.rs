@@ -132,6 +132,15 @@ fn every_fault_of_parts_is_an_error() {
         let expected = "expected an operation that is not only for adjoint cells";
         check(&format!("cell node: v7, {op}: {expected}"), |p| p.instructions[7].op = op);
     }
+    check("cell node: v0, lookup in table 0: expected a table, got an index port", |p| {
+        p.tables[0].parameter = None;
+    });
+    let select =
+        Instruction { op: Op::Select { table: 0 }, operands: vec![Var(0)], shape: Vector(1) };
+    check(
+        "cell node: v7, select by index 0: expected an index port, got a table with a parameter",
+        |p| p.instructions[7] = select,
+    );
     check("cell node: return: expected one of the 8 operations, got v8", |p| {
         p.outputs = vec![Var(8)];
     });
@@ -186,13 +195,50 @@ fn equations_and_parts_with_the_same_fault_have_the_same_error() {
     compare(
         |cell| {
             let x = cell.lookup("word", "embed", &[9, 4]);
-            vec![cell.parameter("w", &[4, 4]).transpose().softmax() + x]
+            vec![cell.parameter("w", &[4, 4]).dot(x)]
         },
         |p| {
-            let softmax = Op::Softmax;
-            p.instructions[4] =
-                Instruction { op: softmax, operands: vec![Var(3)], shape: Vector(4) };
+            let operands = vec![Var(3), Var(0)];
+            p.instructions[4] = Instruction { op: Op::Dot, operands, shape: Vector(4) };
         },
+    );
+    compare(
+        |cell| {
+            let w = cell.parameter("w", &[4, 4]);
+            vec![w.slice(0, 3).select(cell.index("index", 4))]
+        },
+        |p| {
+            p.tables.push(Table { name: "index".into(), parameter: None, rows: 4 });
+            let (slice, select) = (Op::Slice { start: 0, rows: 3 }, Op::Select { table: 1 });
+            let sliced = vec![Var(3)];
+            p.instructions[4] = Instruction { op: slice, operands: sliced, shape: Matrix(3, 4) };
+            p.instructions[5] =
+                Instruction { op: select, operands: vec![Var(4)], shape: Vector(4) };
+        },
+    );
+    compare(
+        |cell| {
+            let x = cell.lookup("word", "embed", &[9, 4]);
+            vec![cell.many("rest", STATE).attention(x, "h", "h", 3, 1.0)]
+        },
+        |p| {
+            let op = Op::Attention { port: 1, keys: 0, values: 0, heads: 3 };
+            p.instructions[4] = Instruction { op, operands: vec![Var(0)], shape: Vector(4) };
+        },
+    );
+    compare(
+        |cell| vec![cell.lookup("word", "embed", &[9, 4]).rms_norm(-1.0)],
+        |p| {
+            let op = Op::RmsNorm(-1.0);
+            p.instructions[4] = Instruction { op, operands: vec![Var(0)], shape: Vector(4) };
+        },
+    );
+    compare(
+        |cell| {
+            cell.index("index", 0);
+            vec![cell.lookup("word", "embed", &[9, 4])]
+        },
+        |p| p.tables.push(Table { name: "index".into(), parameter: None, rows: 0 }),
     );
     compare(
         |cell| {

@@ -160,9 +160,10 @@ fn faults_have_a_place_and_an_expectation() {
     check(
         "\"op\": \"tanh\"",
         "\"op\": \"tan\"",
-        "22:5: expected an operation of version 1: input, \
-         reduce, lookup, parameter, constant, matmul, add, sub, mul, div, neg, scale, sigmoid, \
-         tanh, relu, exp, log, softmax, log_softmax, concat, slice, transpose, got \"tan\" (cell node: v5)",
+        "22:5: expected an operation of version 1: input, reduce, attention, softmax_sum, \
+         lookup, parameter, constant, matmul, add, sub, mul, div, neg, scale, sigmoid, tanh, \
+         relu, exp, log, sqrt, erf, maximum, minimum, softmax, log_softmax, layer_norm, \
+         rms_norm, dot, reshape, select, concat, slice, transpose, got \"tan\" (cell node: v5)",
     );
     check(
         ", \"by\": \"sum\"",
@@ -172,7 +173,7 @@ fn faults_have_a_place_and_an_expectation() {
     check(
         "\"by\": \"sum\"",
         "\"by\": \"min\"",
-        "18:5: expected a reduction of version 1: sum, mean, max, got \"min\" (cell node: v1)",
+        "18:5: expected a reduction of version 1: sum, mean, max, log_sum_exp, got \"min\" (cell node: v1)",
     );
     check(
         "\"op\": \"lookup\", \"table\": 0",
