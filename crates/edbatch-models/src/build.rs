@@ -103,8 +103,9 @@ impl<'g> Build<'g> {
         Ok(graph.give(record))
     }
 
-    /// Makes the calls of a list, gives its values and emits those that it emits. `carried` replaces
-    /// its carried values, one for one. The result tells what a value of the list has become.
+    /// Makes the calls of a list, gives its values and emits those that it emits. `carried`
+    /// replaces its carried values, one for one. The result maps values of the list to values of
+    /// the graph.
     ///
     /// The list is copied without new checks, which is faster than calls one by one.
     ///

@@ -1,17 +1,25 @@
-//! The folder of a model: `config.json`, vocabularies and `weights.safetensors`.
+//! The folder of a model: `config.json` and vocabularies, or `network.json`; and
+//! `weights.safetensors`.
 
 use std::fmt;
-use std::io::BufRead;
+use std::fs::File;
+use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use edbatch_datasets::Error;
+use edbatch_graph::Network;
 
 use crate::input::inputs_from;
+use crate::network_file::MAX_BYTES;
 use crate::targets::examples;
-use crate::{ConfigError, Examples, Inputs, Lexicon, ModelConfig, Zoo, inputs};
+use crate::{
+    CallLists, ConfigError, Examples, Inputs, JsonFault, Lexicon, ModelConfig, Zoo, inputs,
+    network_from_json,
+};
 
-/// The folder of a model, without the weights: configuration and vocabularies.
+/// The folder of a model, without the weights: configuration and vocabularies, or a network whose
+/// inputs are call lists.
 ///
 /// ```
 /// use edbatch_datasets::{Vocabulary, fixtures::text::BINARY_TREES};
@@ -35,7 +43,8 @@ use crate::{ConfigError, Examples, Inputs, Lexicon, ModelConfig, Zoo, inputs};
 #[derive(Clone, Debug)]
 pub struct Folder {
     path: PathBuf,
-    config: ModelConfig,
+    /// `None` for a network.
+    config: Option<ModelConfig>,
     lexicon: Arc<Lexicon>,
 }
 
@@ -43,21 +52,41 @@ impl Folder {
     /// The file name of the configuration.
     pub const CONFIG: &str = "config.json";
 
+    /// The file name of a network, in a folder without configuration.
+    pub const NETWORK: &str = "network.json";
+
+    /// The default file of inputs of a network.
+    pub const CALLS: &str = "calls.jsonl";
+
     /// The file name of the weights.
     pub const WEIGHTS: &str = "weights.safetensors";
 
-    /// Reads the configuration and the vocabularies.
+    /// Reads the configuration and the vocabularies, or the network.
     ///
     /// # Errors
-    /// If a file is missing or invalid; names the file.
+    /// If a file is missing or invalid, or if the folder has both a configuration and a network;
+    /// names the file.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, FolderError> {
         let path = path.as_ref().to_path_buf();
         let file = path.join(Self::CONFIG);
         let wrong = |error| FolderError::Config { file: file.clone(), error };
+        let network = path.join(Self::NETWORK);
+        match (network.exists(), file.exists()) {
+            (true, true) => return Err(FolderError::ConfigAndNetwork { folder: path }),
+            (true, false) => {
+                let lists = CallLists::new(Arc::new(read_network(network)?));
+                return Ok(Self {
+                    path,
+                    config: None,
+                    lexicon: Arc::new(Lexicon::CallLists(lists)),
+                });
+            }
+            (false, _) => {}
+        }
         let text = std::fs::read_to_string(&file).map_err(|error| wrong(unreadable(&error)))?;
         let config = ModelConfig::from_json(&text).map_err(wrong)?;
         let lexicon = Lexicon::read(config.model.family(), &path).map_err(FolderError::Input)?;
-        Ok(Self { path, config, lexicon: Arc::new(lexicon) })
+        Ok(Self { path, config: Some(config), lexicon: Arc::new(lexicon) })
     }
 
     /// Writes configuration and vocabularies to an existing folder, for [`read`](Self::read).
@@ -77,13 +106,23 @@ impl Folder {
     /// If a size is missing or invalid.
     pub fn model(&self) -> Result<Zoo, FolderError> {
         let wrong = |error| FolderError::Config { file: self.path.join(Self::CONFIG), error };
-        Zoo::new(&self.config, &self.lexicon).map_err(wrong)
+        match (&self.config, &*self.lexicon) {
+            (Some(config), lexicon) => Zoo::new(config, lexicon).map_err(wrong),
+            (None, Lexicon::CallLists(lists)) => Ok(Zoo::CallLists(lists.clone())),
+            (None, _) => unreachable!("only networks have no configuration"),
+        }
     }
 
-    /// Returns the configuration.
+    /// Returns the configuration, or `None` for a network.
     #[must_use]
-    pub fn config(&self) -> &ModelConfig {
-        &self.config
+    pub fn config(&self) -> Option<&ModelConfig> {
+        self.config.as_ref()
+    }
+
+    /// Returns the path of the file that describes the model: the configuration or the network.
+    #[must_use]
+    pub fn description(&self) -> PathBuf {
+        self.path.join(if self.config.is_some() { Self::CONFIG } else { Self::NETWORK })
     }
 
     /// Returns the vocabularies.
@@ -107,7 +146,7 @@ impl Folder {
     /// Returns the path of the default file of inputs.
     #[must_use]
     pub fn input(&self) -> PathBuf {
-        self.path.join(&self.config.input)
+        self.path.join(self.config.as_ref().map_or(Self::CALLS, |config| &config.input))
     }
 
     /// Opens a file of inputs; see [`inputs`].
@@ -120,15 +159,17 @@ impl Folder {
 
     /// Opens a file of inputs with their targets, and reads it lazily.
     ///
-    /// A tree has a target for each node, its label. A sentence has tags, and a lattice has labels
-    /// of its characters. A translator is forced along the lines of `targets`,
+    /// A tree has a target for each node, its label. A sentence has tags, a lattice has labels of its
+    /// characters, and a call list may have targets. A translator is forced along the lines of `targets`,
     /// by default of the configuration's file of targets.
     ///
     /// # Errors
     /// If a file cannot be opened, or a translator has no file of targets.
     pub fn examples(&self, file: &Path, targets: Option<&Path>) -> Result<Examples, Error> {
-        let classes = self.config.classes.unwrap_or(0);
-        let default = self.config.target.as_ref().map(|target| self.path.join(target));
+        let config = self.config.as_ref();
+        let classes = config.and_then(|config| config.classes).unwrap_or(0);
+        let target = config.and_then(|config| config.target.as_ref());
+        let default = target.map(|target| self.path.join(target));
         examples(&self.lexicon, classes, file, targets.or(default.as_deref()))
     }
 
@@ -138,6 +179,17 @@ impl Folder {
     pub fn inputs_from(&self, reader: Box<dyn BufRead + Send>, file: &Path) -> Inputs {
         inputs_from(&self.lexicon, reader, file)
     }
+}
+
+fn read_network(file: PathBuf) -> Result<Network, FolderError> {
+    // One byte over the limit shows that a file is too long.
+    let mut text = String::new();
+    let read = File::open(&file)
+        .and_then(|opened| opened.take(MAX_BYTES as u64 + 1).read_to_string(&mut text));
+    if let Err(error) = read {
+        return Err(FolderError::Config { file, error: unreadable(&error) });
+    }
+    network_from_json(&text).map_err(|fault| FolderError::Network { file, fault })
 }
 
 fn unreadable(error: &std::io::Error) -> ConfigError {
@@ -155,6 +207,18 @@ pub enum FolderError {
         /// The error.
         error: ConfigError,
     },
+    /// An error in a network.
+    Network {
+        /// The path of the network.
+        file: PathBuf,
+        /// The error and its place.
+        fault: JsonFault,
+    },
+    /// A folder has both a configuration and a network.
+    ConfigAndNetwork {
+        /// The path of the folder.
+        folder: PathBuf,
+    },
     /// An error in a vocabulary.
     Input(Error),
 }
@@ -163,6 +227,14 @@ impl fmt::Display for FolderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config { file, error } => write!(f, "{}: {error}", file.display()),
+            Self::Network { file, fault } => write!(f, "{}:{fault}", file.display()),
+            Self::ConfigAndNetwork { folder } => write!(
+                f,
+                "{}: expected {} or {}, got both",
+                folder.display(),
+                Folder::CONFIG,
+                Folder::NETWORK
+            ),
             Self::Input(error) => error.fmt(f),
         }
     }

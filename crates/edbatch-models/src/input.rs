@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use edbatch_datasets::{
-    Error, Lattice, Sentence, Tree, Vocabulary, open, parse_arcs, parse_binary_trees,
-    parse_lattices, parse_plain, parse_sentences,
+    Error, Lattice, Lines, Position, Sentence, Tree, Vocabulary, open, parse_arcs,
+    parse_binary_trees, parse_lattices, parse_plain, parse_sentences,
 };
 
-use crate::{IndexedTree, Lexicon, SourceSentence, Stop, Word};
+use crate::{CallList, CallLists, IndexedTree, JsonFault, Lexicon, SourceSentence, Stop, Word};
 
 /// An input of any model of the zoo.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum ZooInput {
     /// A binary tree.
     Tree(IndexedTree),
@@ -24,6 +24,8 @@ pub enum ZooInput {
     Source(SourceSentence),
     /// A lattice.
     Lattice(Lattice<u32>),
+    /// The calls of an input of any network.
+    CallList(CallList),
 }
 
 /// An iterator over the inputs of a file. Except in arc files, it continues after a malformed line
@@ -33,7 +35,7 @@ pub type Inputs = Box<dyn Iterator<Item = Result<ZooInput, Error>> + Send>;
 /// Opens a file of inputs, plain or `.gz`, and reads it lazily.
 ///
 /// Each line is an input, except in arc files (`*.arcs.txt`), where an input takes several lines.
-/// An empty line is an empty sentence or lattice; for trees it is an error.
+/// An empty line is an empty sentence or lattice; for trees and call lists it is an error.
 ///
 /// # Errors
 /// If the file cannot be opened.
@@ -63,7 +65,30 @@ pub(crate) fn inputs_from(
             each(parse_arcs(reader, &name), move |l| of.numbered(&l))
         }
         Lexicon::Lattices { .. } => each(parse_lattices(reader, &name), move |l| of.lattice(&l)),
+        Lexicon::CallLists(ref lists) => Box::new(
+            call_lists(lists.clone(), reader, name).map(|list| Ok(ZooInput::CallList(list?))),
+        ),
     }
+}
+
+/// Reads a call list from each line.
+pub(crate) fn call_lists(
+    lists: CallLists,
+    reader: Box<dyn BufRead + Send>,
+    name: String,
+) -> impl Iterator<Item = Result<CallList, Error>> + Send {
+    let mut lines = Lines::new(reader, &name);
+    std::iter::from_fn(move || {
+        let read = match lines.next_line() {
+            Ok(line) => lists.read(line?),
+            Err(error) => return Some(Err(error)),
+        };
+        let line = lines.number();
+        Some(read.map_err(|JsonFault { column, expected, got, .. }| {
+            let at = Position { file: name.clone(), line, column };
+            Error::Format { at, expected, got }
+        }))
+    })
 }
 
 /// Returns true if `path` names an arc file: lattices as numbers.

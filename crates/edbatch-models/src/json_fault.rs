@@ -92,8 +92,8 @@ pub(crate) fn mismatch<E: serde::de::Error>(
     E::custom(format_args!("expected {expected}{GOT}{got}"))
 }
 
-/// Checks that no string of the text is longer than a name can be. Messages of serde repeat strings,
-/// so that a long one would take several times its size.
+/// Checks that no string of the text is longer than a name can be. Messages of serde repeat
+/// strings, so that a long one would take several times its size.
 pub(crate) fn check_strings(text: &str) -> Result<(), JsonFault> {
     let mut bytes = text.bytes().enumerate();
     while let Some((start, byte)) = bytes.next() {

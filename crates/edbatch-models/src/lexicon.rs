@@ -4,12 +4,12 @@ use std::path::Path;
 
 use edbatch_datasets::{Error, Position, Vocabulary, lines};
 
-use crate::Family;
 #[cfg(doc)]
 use crate::{BEGIN, END, PAD};
+use crate::{CallLists, Family};
 
 /// The vocabularies of a [`Family`] of models: the numbers of tokens, and the names of outputs.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Lexicon {
     /// For binary trees.
     Trees {
@@ -47,6 +47,8 @@ pub enum Lexicon {
         /// `words.txt`: the dictionary words that span several characters.
         words: Vocabulary,
     },
+    /// For call lists, which name cells and rows: no vocabularies.
+    CallLists(CallLists),
 }
 
 impl Lexicon {
@@ -91,6 +93,7 @@ impl Lexicon {
                 vec![(SOURCE, of(source)), (TARGET, of(target))]
             }
             Self::Lattices { chars, words } => vec![(CHARS, of(chars)), (WORDS, of(words))],
+            Self::CallLists(_) => vec![],
         }
     }
 }

@@ -52,11 +52,14 @@ const MAX_ITEMS: usize = 1 << 16;
 /// use edbatch_models::{network_from_json, network_to_json};
 ///
 /// let text = r#"{"edbatch_network": 1,
-///  "records": [{"name": "state", "fields": [{"name": "h", "shape": [4]}]}],
-///  "parameters": [{"name": "w", "shape": [4, 4]}],
+///  "records": [
+///   {"name": "state", "fields": [{"name": "h", "shape": [4]}]}],
+///  "parameters": [
+///   {"name": "w", "shape": [4, 4]}],
 ///  "initial_values": [],
 ///  "cells": [
-///   {"name": "step", "record": "state", "tables": [],
+///   {"name": "step", "record": "state",
+///    "tables": [],
 ///    "ports": [{"name": "previous", "record": "state"}],
 ///    "operations": [
 ///     {"op": "input", "port": 0, "field": 0},

@@ -9,6 +9,7 @@ use edbatch_datasets::{
     parse_sentences,
 };
 
+use crate::input::call_lists;
 use crate::{END, Lexicon, Stop, ZooInput, is_arc_file};
 
 /// The class of each row that an input emits, or `None` for rows without a target.
@@ -83,6 +84,14 @@ pub(crate) fn examples(
                     let translation = translation?;
                     Ok(of.translated(&sentence, &translation))
                 }))
+            }))
+        }
+        Lexicon::CallLists(ref lists) => {
+            Box::new(call_lists(lists.clone(), reader, name).map(|list| {
+                let list = list?;
+                let none = || vec![None; list.emitted().len()];
+                let targets = list.targets().cloned().unwrap_or_else(none);
+                Ok((ZooInput::CallList(list), targets))
             }))
         }
         Lexicon::Lattices { .. } if is_arc_file(path) => {

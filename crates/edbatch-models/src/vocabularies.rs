@@ -16,7 +16,7 @@ use crate::lexicon::{PAD_TOKEN, SENTENCE_TOKENS};
 use crate::{Family, Lexicon, is_arc_file};
 
 /// The vocabularies and the number of outputs for files of inputs.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Vocabularies {
     /// The vocabularies; each begins with `<unk>`.
     pub lexicon: Lexicon,
@@ -50,6 +50,7 @@ pub fn build_vocabularies(
         Lexicon::Tagged { tags, .. } | Lexicon::Spelled { tags, .. } => tags.len(),
         Lexicon::Translation { target, .. } => target.len(),
         Lexicon::Trees { .. } | Lexicon::Lattices { .. } => labels.classes(),
+        Lexicon::CallLists(_) => unreachable!("no family has call lists"),
     };
     if outputs == 0 {
         return Err(VocabularyError::NoLabels { files: files.to_vec() });

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use edbatch_graph::{CellError, Network};
+use edbatch_graph::{CellError, Dag, Network};
 
 use crate::{
-    BiLstmTagger, BiLstmTaggerChar, Build, BuildError, CharTaggerSizes, ConfigError, END,
-    LatticeGru, LatticeLstm, LatticeSizes, Lexicon, LstmNmt, Model, ModelConfig, ModelName, MvRnn,
-    MvRnnSizes, NmtSizes, TaggerSizes, TreeGru, TreeLstm, TreeLstm2Type, TreeSizes, ZooInput,
-    arg_max,
+    BiLstmTagger, BiLstmTaggerChar, Build, BuildError, CallLists, CharTaggerSizes, ConfigError,
+    END, LatticeGru, LatticeLstm, LatticeSizes, Lexicon, LstmNmt, Model, ModelConfig, ModelName,
+    MvRnn, MvRnnSizes, NmtSizes, TaggerSizes, TreeGru, TreeLstm, TreeLstm2Type, TreeSizes,
+    ZooInput, arg_max,
 };
 
-/// Any model of the zoo, for programs that choose the model at run time.
+/// Any model of the zoo, or any network, for programs that choose the model at run time.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "each variant contains the model of its name")]
 pub enum Zoo {
@@ -24,9 +24,16 @@ pub enum Zoo {
     LstmNmt(LstmNmt),
     LatticeLstm(LatticeLstm),
     LatticeGru(LatticeGru),
+    CallLists(CallLists),
 }
 
 impl Zoo {
+    /// Returns true for a model that awaits computed values: its inputs have no call lists.
+    #[must_use]
+    pub fn awaits(&self) -> bool {
+        matches!(self, Self::LstmNmt(_))
+    }
+
     /// Declares the model that the configuration names, with vocabularies of the lexicon's sizes.
     ///
     /// # Errors
@@ -114,6 +121,7 @@ impl Model for Zoo {
             Self::LstmNmt(model) => model.network(),
             Self::LatticeLstm(model) => model.network(),
             Self::LatticeGru(model) => model.network(),
+            Self::CallLists(model) => model.network(),
         }
     }
 
@@ -124,6 +132,7 @@ impl Model for Zoo {
             ZooInput::Spelled(input) => input.len(),
             ZooInput::Source(input) => input.words.len(),
             ZooInput::Lattice(input) => input.len() + input.words.len(),
+            ZooInput::CallList(list) => list.graph().nodes(),
         }
     }
 
@@ -135,7 +144,7 @@ impl Model for Zoo {
     }
 
     async fn build(&self, build: &Build<'_>, input: &ZooInput) -> Result<(), BuildError> {
-        use ZooInput::{Lattice, Sentence, Source, Spelled, Tree};
+        use ZooInput::{CallList, Lattice, Sentence, Source, Spelled, Tree};
         match (self, input) {
             (Self::TreeLstm(model), Tree(input)) => model.build(build, &input.tree).await,
             (Self::TreeLstm2Type(model), Tree(input)) => model.build(build, input).await,
@@ -148,6 +157,7 @@ impl Model for Zoo {
             (Self::LstmNmt(model), Source(input)) => model.build(build, input).await,
             (Self::LatticeLstm(model), Lattice(input)) => model.build(build, input).await,
             (Self::LatticeGru(model), Lattice(input)) => model.build(build, input).await,
+            (Self::CallLists(model), CallList(input)) => model.build(build, input).await,
             _ => Err(BuildError::Input("wrong kind of input for this model".into())),
         }
     }
@@ -163,14 +173,14 @@ pub struct NamedOutputs<'a> {
 }
 
 impl Lexicon {
-    /// Returns the name of the largest score in each row, or `None` for trees and lattices.
+    /// Returns the name of the largest score in each row, or `None` for trees, lattices and call lists.
     pub fn decode<'a, 'r>(
         &'a self,
         rows: impl Iterator<Item = &'r [f32]>,
     ) -> Option<NamedOutputs<'a>> {
         let ids = rows.map(arg_max);
         let (key, names): (_, Vec<&str>) = match self {
-            Self::Trees { .. } | Self::Lattices { .. } => return None,
+            Self::Trees { .. } | Self::Lattices { .. } | Self::CallLists(_) => return None,
             Self::Tagged { tags, .. } | Self::Spelled { tags, .. } => {
                 ("tags", ids.map(|id| tags[id as usize].as_str()).collect())
             }

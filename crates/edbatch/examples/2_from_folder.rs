@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut engine = Engine::new(model, parameters)?;
     println!(
         "{} with the kinds {:?}",
-        folder.config().model,
+        folder.config().expect("a model of the zoo").model,
         engine.model().network().kind_names()
     );
 

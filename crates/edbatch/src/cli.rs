@@ -4,6 +4,7 @@ mod cells;
 mod compile;
 mod corpus;
 mod every_nth_line;
+mod export;
 mod failure;
 mod finite;
 mod gradients;
@@ -50,6 +51,7 @@ struct Cli {
 enum Command {
     Cells(cells::Cells),
     Compile(compile::Compile),
+    Export(export::Export),
     Gradients(gradients::Gradients),
     Infer(infer::Infer),
     Init(init::Init),
@@ -64,6 +66,7 @@ pub(crate) fn main() -> ExitCode {
     let result = reserve::hold().and_then(|()| match command {
         Command::Cells(cells) => cells.run(),
         Command::Compile(compile) => compile.run(),
+        Command::Export(export) => export.run(),
         Command::Gradients(gradients) => gradients.run(),
         Command::Infer(infer) => infer.run(),
         Command::Init(init) => init.run(),

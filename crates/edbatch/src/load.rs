@@ -17,7 +17,8 @@ pub struct Loaded {
     pub parameters: Parameters,
 }
 
-/// Loads a model from a folder with `config.json`, vocabularies and `weights.safetensors`.
+/// Loads a model from a folder with `config.json`, vocabularies and `weights.safetensors`, or with
+/// `network.json` and `weights.safetensors`.
 ///
 /// # Errors
 /// If one of the files is missing, invalid, or does not match the others. The error names the file,

@@ -58,7 +58,7 @@ fn change(parts: &mut CellParts, network: &Network, rng: &mut impl Rng) {
             let output = rng.random_range(0..parts.outputs.len());
             parts.outputs[output] = similar(parts, parts.outputs[output], rng);
         }
-        3 | 4 | 5 if !parts.instructions[var].operands.is_empty() => {
+        3..=5 if !parts.instructions[var].operands.is_empty() => {
             let operand = rng.random_range(0..parts.instructions[var].operands.len());
             let other = similar(parts, parts.instructions[var].operands[operand], rng);
             parts.instructions[var].operands[operand] = other;

@@ -38,7 +38,10 @@ fn check(line: &str, expected: &str) {
 
 #[test]
 fn lines_are_read_and_written() {
-    let text = r#"{"give": [["pair", [0.1, -0.0, 1e-45]], ["state", [1.0, 3.4028235e38]]], "calls": [["leaf", 4], ["halves", 0], ["sum", -1, [1, 2, 3]]], "emit": [4, 4, -1, 1], "targets": [1, null, 0, null]}"#;
+    let give = r#""give": [["pair", [0.1, -0.0, 1e-45]], ["state", [1.0, 3.4028235e38]]]"#;
+    let calls = r#""calls": [["leaf", 4], ["halves", 0], ["sum", -1, [1, 2, 3]]]"#;
+    let emit = r#""emit": [4, 4, -1, 1], "targets": [1, null, 0, null]"#;
+    let text = &*format!("{{{give}, {calls}, {emit}}}");
     let network = network();
     let list = CallList::from_json(&network, text).unwrap();
     assert_eq!(
@@ -54,7 +57,8 @@ fn lines_are_read_and_written() {
     let list = CallList::from_json(&network, other).unwrap();
     assert_eq!(
         list.to_json().unwrap(),
-        r#"{"give": [["state", [1.0, 2.5]], ["state", [1.0, 1.0]]], "calls": [["sum", 0, [1]]], "emit": [2]}"#
+        "{\"give\": [[\"state\", [1.0, 2.5]], [\"state\", [1.0, 1.0]]], \"calls\": [[\"sum\", 0, \
+         [1]]], \"emit\": [2]}"
     );
     check(r#"{"calls": []}"#, "emit 0");
 }

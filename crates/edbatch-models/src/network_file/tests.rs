@@ -155,7 +155,8 @@ fn faults_have_a_place_and_an_expectation() {
     check(
         ", \"many\": true",
         "",
-        "18:5: expected a port that takes any number of values, got cell node: v1, sum of input 0.0",
+        "18:5: expected a port that takes any number of values, got cell node: v1, sum of input \
+         0.0",
     );
     check(
         "\"op\": \"tanh\"",
@@ -178,13 +179,15 @@ fn faults_have_a_place_and_an_expectation() {
     check(
         "\"op\": \"lookup\", \"table\": 0",
         "\"op\": \"lookup\", \"table\": 0, \"port\": 0",
-        "17:5: expected only the members of operation \"lookup\", got the member `port` (cell node: v0)",
+        "17:5: expected only the members of operation \"lookup\", got the member `port` (cell \
+         node: v0)",
     );
     check("\"table\": 0", "\"table\": null", "17:34: expected u16, got null");
     check(
         "\"table\": 0",
         "\"table\": 1",
-        "17:5: expected one of the cell's tables, which has 1, got cell node: v0, lookup in table 1",
+        "17:5: expected one of the cell's tables, which has 1, got cell node: v0, lookup in \
+         table 1",
     );
     check("\"table\": 0", "\"table\": 65536", "17:35: expected u16, got integer `65536`");
     check(
@@ -249,7 +252,8 @@ fn chains(cells: usize, operations: usize) -> String {
     let cells: Vec<String> = (0..cells)
         .map(|cell| {
             format!(
-                "{{\"name\":\"c{cell}\",\"record\":\"r\",\"tables\":[],\"ports\":[],\"operations\":[{{\
+                "{{\"name\":\"c{cell}\",\"record\":\"r\",\"tables\":[],\"ports\":[],\
+                 \"operations\":[{{\
                  \"op\":\"constant\",\"value\":1,\"shape\":[1]}}{chain}],\"outputs\":[0]}}"
             )
         })

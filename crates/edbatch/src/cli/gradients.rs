@@ -162,7 +162,7 @@ impl Gradients {
 
     /// Checks that outputs do not replace inputs or each other.
     fn check_files(&self, folder: &Folder) -> Result<(), Failure> {
-        let (config, weights) = (folder.path().join(Folder::CONFIG), folder.weights());
+        let (config, weights) = (folder.description(), folder.weights());
         let of_model = [config.as_path(), &weights].map(|path| ("the model's", path));
         let inputs = [("the input", self.input.as_path())].into_iter().chain(of_model);
         let targets = self.targets.iter().map(|path| ("--targets", path.as_path()));

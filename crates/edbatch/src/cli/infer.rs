@@ -37,8 +37,8 @@ use super::{at_least_one, number_of_threads, progress, same_file, shard_run};
 
 /// Runs a model on every line of a file and writes JSON lines in the order of the input.
 ///
-/// Each line is {"id": 0, "logits": [[…], …]}, where id is the number of the input line from 0.
-/// If the outputs have names, a member "tags" or "tokens" follows. Results are bit-identical for
+/// Each line is {"id": 0, "logits": [[…], …]}, where id is the number of the input line from 0; in
+/// a folder with network.json, "outputs" replaces "logits". If the outputs have names, a member "tags" or "tokens" follows. Results are bit-identical for
 /// any number of threads.
 #[derive(Args)]
 #[command(after_help = "\
@@ -53,10 +53,11 @@ Shard 3 of a corpus in 64 shards, which any number of machines can run:
 With up to 256 MB for folded tables, for large inputs:
   edbatch infer model --fold-tables 256000000")]
 pub(crate) struct Infer {
-    /// Folder with config.json, weights.safetensors and the vocabularies.
+    /// Folder with config.json, weights.safetensors and the vocabularies; or with network.json and
+    /// weights.safetensors.
     pub(crate) dir: PathBuf,
     /// Files of inputs, plain or .gz, with consecutive line numbers. By default the file that
-    /// config.json names.
+    /// config.json names, or calls.jsonl for a network.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     input: Vec<PathBuf>,
     /// File for the results. By default standard output.
@@ -284,7 +285,7 @@ impl Infer {
         files: &[PathBuf],
         output: &[(&str, &Path)],
     ) -> Result<(), Failure> {
-        let (config, weights) = (folder.path().join(Folder::CONFIG), folder.weights());
+        let (config, weights) = (folder.description(), folder.weights());
         let policy = match &self.policy.0 {
             Some(PolicyChoice::File(path)) => Some(("--policy", path.as_path())),
             _ => None,

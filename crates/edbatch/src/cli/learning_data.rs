@@ -39,7 +39,8 @@ pub(crate) fn of_model(
     if mini_batches.iter().all(|graph| graph.nodes() == 0) {
         return Err(Failure::at(&file, "expected at least one input to learn on, got none"));
     }
-    let source = format!("{} on {}", loaded.folder.config().model, name(&file));
+    let model = loaded.folder.config().map_or("a network", |config| config.model.name());
+    let source = format!("{model} on {}", name(&file));
     Ok(LearningData { kinds, mini_batches, source })
 }
 

@@ -171,7 +171,8 @@ impl Worker<'_> {
 /// Appends the results of an input. Numbers have the shortest form that parses to the same bits,
 /// so equal results are equal bytes.
 fn write_line(lexicon: &Lexicon, id: u64, rows: &Rows, out: &mut Vec<u8>) {
-    out.extend_from_slice(format!("{{\"id\": {id}, \"logits\": [").as_bytes());
+    let rows_name = if matches!(lexicon, Lexicon::CallLists(_)) { "outputs" } else { "logits" };
+    out.extend_from_slice(format!("{{\"id\": {id}, \"{rows_name}\": [").as_bytes());
     for (index, row) in rows.iter().enumerate() {
         out.extend_from_slice(if index == 0 { b"[" } else { b", [" });
         for (column, value) in row.iter().enumerate() {

@@ -63,12 +63,13 @@ impl<R: Read> Read for Hashing<R> {
     }
 }
 
-/// Hashes all files that determine the results of a model: configuration, vocabularies and weights,
-/// each with its name and its length.
+/// Hashes all files that determine the results of a model: configuration or network, vocabularies
+/// and weights, each with its name and its length.
 pub(crate) fn of_model(folder: &Folder) -> Result<String, Failure> {
     let vocabularies = folder.lexicon().files().into_iter().map(|(name, _)| name);
+    let description = if folder.config().is_some() { Folder::CONFIG } else { Folder::NETWORK };
     let mut all = Hash::default();
-    for name in [Folder::CONFIG].into_iter().chain(vocabularies).chain([Folder::WEIGHTS]) {
+    for name in [description].into_iter().chain(vocabularies).chain([Folder::WEIGHTS]) {
         let path = folder.path().join(name);
         let mut one = Hash::default();
         one.file(&path, |_| ()).map_err(|error| Failure::reading(&path, &error))?;

@@ -6,6 +6,7 @@ mod cells;
 mod check_finite;
 #[cfg(feature = "cuda")]
 mod devices;
+mod export;
 mod goldens;
 mod gradients;
 mod hostile;
