@@ -1,6 +1,8 @@
 //! The interface of backends: their inputs and their outputs.
 
+mod state;
 mod training;
+mod update;
 
 use std::error::Error;
 use std::fmt;
@@ -11,7 +13,9 @@ use edbatch_layout::{Lifetimes, Plan, Program, ValueRow, Want};
 
 use crate::kernels::OutOfMemory;
 use crate::{ParameterError, Parameters};
+pub use state::TrainingState;
 pub use training::{BackPart, Gradient, Gradients, OutputGradients, Training};
+pub use update::{Update, UpdateRule};
 
 /// Runs plans over arenas of f32 elements.
 ///
@@ -268,7 +272,7 @@ pub fn initial_rows(network: &Network, parameters: &Parameters) -> Rows {
 /// The memory of a backend, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Bytes {
-    /// Loaded weights, shared by all [forks](Backend::fork).
+    /// Loaded weights and moments, shared by all [forks](Backend::fork).
     pub weights: usize,
     /// The arenas of all slots. An arena does not shrink.
     pub arena: usize,

@@ -13,6 +13,7 @@ mod profile;
 mod target;
 mod tile;
 mod training;
+mod update;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -25,7 +26,7 @@ use crate::kernels::rows::split_around;
 use crate::kernels::{Aligned, Level, Pass, arg_max};
 use crate::thread_pool::{ClaimedPool, ThreadPool};
 use crate::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, Rows, span};
-use load::Loaded;
+use load::{Loaded, Weights};
 pub use profile::{Profile, Timer, Work};
 use tile::{Job, Workspace};
 use training::Sums;
@@ -73,6 +74,7 @@ struct Slot {
 #[derive(Clone, Copy)]
 struct Shared<'a> {
     loaded: &'a Loaded,
+    weights: &'a Weights,
     workspaces: &'a [Mutex<Workspace>],
     profile: Option<&'a Profile>,
 }
@@ -114,8 +116,9 @@ impl Cpu {
     /// Runs one step of the plan that ran last in slot 0 once more, to measure its time. Its
     /// operands may have been overwritten since, so the results have no meaning.
     pub fn step(&mut self, plan: &Plan, step: usize) {
-        let pool = self.pool.clone();
-        let (slots, shared) = self.split();
+        let (pool, loaded) = (self.pool.clone(), self.loaded.clone());
+        let weights = loaded.weights();
+        let (slots, shared) = self.split(&weights);
         let mut workers = pool.as_ref().and_then(ThreadPool::claim);
         slots[0].execute(shared, plan, step, 0, workers.as_mut());
     }
@@ -127,9 +130,9 @@ impl Cpu {
         Self { loaded, slots, workspaces, pool, profile: None, sums: None }
     }
 
-    fn split(&mut self) -> (&mut [Slot], Shared<'_>) {
+    fn split<'a>(&'a mut self, weights: &'a Weights) -> (&'a mut [Slot], Shared<'a>) {
         let Self { loaded, slots, workspaces, profile, .. } = self;
-        (slots, Shared { loaded, workspaces, profile: profile.as_deref() })
+        (slots, Shared { loaded, weights, workspaces, profile: profile.as_deref() })
     }
 
     /// Allocates all memory for a plan, before any of it runs.
@@ -246,7 +249,7 @@ impl Slot {
         worker: usize,
         mut workers: Option<&mut ClaimedPool<'_>>,
     ) {
-        let Shared { loaded, profile, .. } = shared;
+        let Shared { loaded, weights, profile, .. } = shared;
         let step = plan.steps[index];
         let (calls, out) = (step.calls as usize, step.out as usize);
         let _span = match step.is_batch() {
@@ -272,7 +275,7 @@ impl Slot {
             Pass::Forwards if again => Pass::Backwards,
             _ => Pass::Forwards,
         };
-        let job = Job { loaded, plan, index, around, profile, pass: self.pass };
+        let job = Job { loaded, weights, plan, index, around, profile, pass: self.pass };
 
         let max_rows = cell.most_rows();
         let worth = |threads: usize| calls >= MIN_ROWS * threads && calls * cell.work >= MIN_SHARED;
@@ -330,7 +333,9 @@ impl Backend for Cpu {
         parts.iter().try_for_each(|part| self.reserve(part.slot, part.plan))?;
         let pool = self.pool.clone();
         let mut workers = pool.as_ref().and_then(ThreadPool::claim);
-        let (slots, shared) = self.split();
+        let loaded = self.loaded.clone();
+        let weights = loaded.weights();
+        let (slots, shared) = self.split(&weights);
         match (parts, workers.as_mut()) {
             ([_, _, ..], Some(workers)) => {
                 let slots = slots.iter_mut().enumerate().filter_map(|(number, slot)| {
@@ -360,7 +365,7 @@ impl Backend for Cpu {
 
     fn bytes(&self) -> Bytes {
         let elements: usize = self.slots.iter().map(|slot| slot.arena.len()).sum();
-        Bytes { weights: self.loaded.bytes, arena: elements * size_of::<f32>() }
+        Bytes { weights: self.loaded.bytes(), arena: elements * size_of::<f32>() }
     }
 
     fn fork(&self) -> Box<dyn Backend> {

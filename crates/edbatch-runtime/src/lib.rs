@@ -42,7 +42,7 @@ mod thread_pool;
 
 pub use backend::{
     BackPart, Backend, BackendError, Bytes, Given, Gradient, Gradients, OutputGradients, Outputs,
-    Part, Rows, Training, fields, initial_rows,
+    Part, Rows, Training, TrainingState, Update, UpdateRule, fields, initial_rows,
 };
 pub use count::{Count, KernelCounts, gathered_bytes};
 pub use cpu::{Cpu, Profile, Timer, Work};

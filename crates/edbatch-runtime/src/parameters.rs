@@ -85,6 +85,11 @@ impl Parameters {
         Ok(Self { declared: declared.into(), values: values.into_iter().map(Arc::new).collect() })
     }
 
+    /// Creates parameters that share the memory of `values`, which have the declared shapes.
+    pub(crate) fn of_values(declared: Arc<[Parameter]>, values: Vec<Arc<Vec<f32>>>) -> Self {
+        Self { declared, values }
+    }
+
     /// Returns the same tensors in the order in which `network` declares them. The values are not
     /// copied.
     ///
@@ -168,7 +173,7 @@ impl Parameters {
     }
 
     /// Returns the names and dimensions of the tensors.
-    pub(crate) fn declared(&self) -> &[Parameter] {
+    pub(crate) fn declared(&self) -> &Arc<[Parameter]> {
         &self.declared
     }
 
@@ -226,7 +231,11 @@ fn no_surplus<'a>(
         .map_or(Ok(()), |name| Err(ParameterError::Surplus { name: name.into(), dims: dims(name) }))
 }
 
-fn read(parameter: &Parameter, file: &SafeTensors<'_>) -> Result<Arc<Vec<f32>>, ParameterError> {
+/// Reads a tensor of a file.
+pub(crate) fn read(
+    parameter: &Parameter,
+    file: &SafeTensors<'_>,
+) -> Result<Arc<Vec<f32>>, ParameterError> {
     let name = parameter.name.clone();
     let Ok(tensor) = file.tensor(&name) else {
         return Err(ParameterError::Missing { name, dims: parameter.dims.clone() });

@@ -12,8 +12,7 @@
 //!
 //! Use it for inference over trees, lattices, sequences of different lengths, and decoders that
 //! choose when to stop. It pays for small and medium cells, for which running one instance at a
-//! time wastes most of the machine. A [`Trainer`] computes gradients in batches too; updates of the
-//! weights are left to you. Networks with the same graph for every input do not need it: any
+//! time wastes most of the machine. A [`Trainer`] trains them, in batches too. Networks with the same graph for every input do not need it: any
 //! framework batches those.
 //!
 //! # What it costs
@@ -166,7 +165,8 @@ pub use options::{EngineOptions, RunOptions};
 pub use report::{KindReport, Report};
 pub use statistics::{Counts, Statistics};
 pub use train::{
-    Loss, LossGradients, Times, TrainError, Trainer, TrainerOptions, interpret_gradients,
+    Group, Loss, LossGradients, Optimizer, Rate, Times, TrainError, TrainReport, Trainer,
+    TrainerOptions, interpret_gradients, shuffled,
 };
 
 /// The README's examples, compiled and run by the tests.

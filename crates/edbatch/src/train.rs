@@ -1,7 +1,9 @@
-//! Training: the gradients of a loss.
+//! Training: the gradients of a loss, and updates of the parameters.
 
 mod error;
+mod optimizer;
 mod options;
+mod order;
 mod pass;
 mod reference;
 mod targets;
@@ -9,6 +11,8 @@ mod trainer;
 mod wire;
 
 pub use error::TrainError;
+pub use optimizer::{Group, Optimizer, Rate};
 pub use options::TrainerOptions;
+pub use order::shuffled;
 pub use reference::{LossGradients, interpret_gradients};
-pub use trainer::{Loss, Times, Trainer};
+pub use trainer::{Loss, Times, TrainReport, Trainer};

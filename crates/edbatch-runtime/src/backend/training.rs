@@ -1,9 +1,11 @@
 //! The interface of backends that compute gradients.
 
+use std::collections::HashMap;
+
 use edbatch_graph::Network;
 use edbatch_layout::TrainingPlan;
 
-use super::{BackendError, Rows};
+use super::{BackendError, Rows, TrainingState, Update};
 
 /// The gradients of a mini-batch. [`Backend::training`](super::Backend::training) returns it for a
 /// program [for training](edbatch_layout::Program::for_training).
@@ -48,6 +50,24 @@ pub trait Training {
 
     /// Sets all sums to zero, for the next mini-batch.
     fn forget(&mut self);
+
+    /// Updates the trained parameters by their gradients, on this backend and on all of its
+    /// [forks](super::Backend::fork), and sets all sums to zero. Parameters with
+    /// [`Gradient::None`] and rows without a gradient keep their bits. The caller has checked that
+    /// gradients are finite and of the parameters' shapes.
+    ///
+    /// # Errors
+    /// If memory for moments cannot be allocated. Then no parameter has changed.
+    fn update(&mut self, update: &Update<'_>) -> Result<(), BackendError>;
+
+    /// Returns the parameters and their moments. The next update copies them if they still exist.
+    fn state(&self) -> TrainingState;
+
+    /// Replaces the parameters and their moments.
+    ///
+    /// # Errors
+    /// If they do not have the shapes of the network's parameters. Then nothing has changed.
+    fn set_state(&mut self, state: &TrainingState) -> Result<(), BackendError>;
 }
 
 /// A part of a mini-batch on its way back.
@@ -120,6 +140,12 @@ impl Gradients {
         self.parameters.iter().zip(elements).map(dense).collect()
     }
 
+    /// Adds other gradients of the same network, parameter by parameter.
+    pub fn add(&mut self, other: &Self) {
+        let pairs = self.parameters.iter_mut().zip(&other.parameters);
+        pairs.for_each(|(to, from)| to.add(from));
+    }
+
     /// Returns the sum of the squares of all elements.
     #[must_use]
     pub fn squared_norm(&self) -> f64 {
@@ -140,6 +166,54 @@ impl Gradients {
 }
 
 impl Gradient {
+    /// Adds another gradient of the same parameter. Rows that only the other one has are appended,
+    /// in its order.
+    ///
+    /// Sums of several processes, added in the same order everywhere, have the same bits
+    /// everywhere.
+    pub fn add(&mut self, other: &Self) {
+        let sum = |to: &mut [f32], from: &[f32]| {
+            to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+        };
+        match (&mut *self, other) {
+            (_, Self::None) => {}
+            (Self::None, _) => self.clone_from(other),
+            (Self::Whole(to), Self::Whole(from)) => sum(to, from),
+            (Self::Whole(to), Self::Rows { .. }) => {
+                for (row, from) in other.rows() {
+                    sum(&mut to[row as usize * from.len()..], from);
+                }
+            }
+            (Self::Rows { .. }, Self::Whole(_)) => {
+                let mut whole = other.clone();
+                whole.add(self);
+                *self = whole;
+            }
+            (Self::Rows { rows, elements }, Self::Rows { .. }) => {
+                let mut index: HashMap<u32, usize> = rows.iter().copied().zip(0..).collect();
+                for (row, from) in other.rows() {
+                    let at = *index.entry(row).or_insert(rows.len());
+                    if at == rows.len() {
+                        rows.push(row);
+                        elements.extend_from_slice(from);
+                    } else {
+                        sum(&mut elements[at * from.len()..][..from.len()], from);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the rows that have gradients of their own, and these.
+    fn rows(&self) -> impl Iterator<Item = (u32, &[f32])> {
+        let (rows, elements) = match self {
+            Self::Rows { rows, elements } => (rows.as_slice(), elements.as_slice()),
+            _ => (&[][..], &[][..]),
+        };
+        let width = elements.len().checked_div(rows.len()).unwrap_or(0);
+        rows.iter().copied().zip(elements.chunks_exact(width.max(1)))
+    }
+
     /// Returns all elements that are stored.
     #[must_use]
     pub fn elements(&self) -> &[f32] {

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use edbatch_graph::{Kind, Network};
+use edbatch_graph::{Kind, Network, Parameter, ParameterId};
 use edbatch_layout::{
     Base, CellPart, CellPlan, CellStep, Mode, Place, Program, Scores, Step, Weight,
 };
@@ -20,13 +20,28 @@ pub(super) struct Loaded {
     pub(super) level: Level,
     /// For each cell, the [parts](CellPart) that plans may run, indexed by `CellPart`.
     cells: Vec<[Option<LoadedPart>; 3]>,
+    /// By number of a [stack](Run::Product): its weights.
+    pub(super) stacks: Vec<Vec<Weight>>,
+    /// Names and dimensions of all parameters.
+    pub(super) declared: Arc<[Parameter]>,
+    /// The numbers that a run reads. It locks them once; an update locks them to write.
+    pub(super) weights: RwLock<Weights>,
+    /// Size in bytes of all weights and of the folded tables.
+    bytes: usize,
+}
+
+/// The values of parameters, in the layouts that steps read.
+#[derive(Debug)]
+pub(super) struct Weights {
+    /// The packed weights of products, by the number of their [stack](Run::Product).
+    pub(super) packed: Vec<PackedWeights>,
     /// By parameter: its values and its transpose, if a step reads them unpacked (tables, biases,
-    /// factors of matrix products).
-    kept: Vec<[Option<Arc<Vec<f32>>>; 2]>,
+    /// factors of matrix products). A program for training keeps the values of all parameters.
+    pub(super) kept: Vec<[Option<Arc<Vec<f32>>>; 2]>,
+    /// By parameter: its [moments](crate::UpdateRule::moments) after an update.
+    pub(super) moments: Vec<Vec<Arc<Vec<f32>>>>,
     /// The [folded tables](edbatch_layout::FoldedTable) of the program.
     pub(super) folded: Aligned,
-    /// Size in bytes of all weights and of the folded tables.
-    pub(super) bytes: usize,
 }
 
 impl Loaded {
@@ -49,7 +64,7 @@ impl Loaded {
         };
         let mut loaded = Self::parts(program, parameters, level, runs)?;
         loaded.bytes += size_of_val(&*folded);
-        loaded.folded = folded;
+        loaded.weights.get_mut().unwrap_or_else(PoisonError::into_inner).folded = folded;
         Ok(loaded)
     }
 
@@ -73,8 +88,14 @@ impl Loaded {
         is_needed: impl Fn(&Program, Kind, CellPart) -> bool,
     ) -> Result<Self, OutOfMemory> {
         let network = &**program.network();
-        let mut stacks = Stacks { network, parameters, level, packed: HashMap::new() };
+        let mut stacks =
+            Stacks { network, parameters, level, packed: Vec::new(), numbers: HashMap::new() };
         let mut kept = vec![[None, None]; network.parameters().len()];
+        if program.training().is_some() {
+            for (id, kept) in (0..).map(ParameterId).zip(&mut kept) {
+                kept[0] = Some(parameters.get(id).clone());
+            }
+        }
         let mut cells = Vec::new();
         for kind in (0..program.cells().len()).map(Kind::new) {
             let mut parts = [None, None, None];
@@ -106,14 +127,40 @@ impl Loaded {
             cells.push(parts);
         }
         let of_kept = kept.iter().flatten().flatten().map(|values| size_of_val(values.as_slice()));
-        let bytes = stacks.packed.values().map(|weights| weights.bytes()).chain(of_kept).sum();
-        Ok(Self { program, level, cells, kept, folded: Aligned::default(), bytes })
+        let bytes = stacks.packed.iter().map(PackedWeights::bytes).chain(of_kept).sum();
+        let moments = vec![Vec::new(); kept.len()];
+        let (packed, folded) = (stacks.packed, Aligned::default());
+        let weights = RwLock::new(Weights { packed, kept, moments, folded });
+        let mut stacks: Vec<_> = stacks.numbers.into_iter().collect();
+        stacks.sort_unstable_by_key(|&(_, number)| number);
+        let stacks = stacks.into_iter().map(|(weights, _)| weights).collect();
+        let declared = parameters.declared().clone();
+        Ok(Self { program, level, cells, stacks, declared, weights, bytes })
+    }
+
+    /// Locks the weights for a run.
+    pub(super) fn weights(&self) -> RwLockReadGuard<'_, Weights> {
+        self.weights.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the size in bytes of all weights, folded tables and moments.
+    pub(super) fn bytes(&self) -> usize {
+        let weights = self.weights();
+        let moments = weights.moments.iter().flatten().map(|values| size_of_val(values.as_slice()));
+        self.bytes + moments.sum::<usize>()
     }
 
     /// Returns the part of a cell that a step of a plan runs.
     pub(super) fn carried_out(&self, step: &Step) -> &LoadedPart {
         let part = &self.cells[step.cell.index()][step.action.part() as usize];
         part.as_ref().expect("planned for this program")
+    }
+}
+
+impl Weights {
+    /// Returns the packed weights of a product.
+    pub(super) fn packed(&self, stack: usize) -> &PackedWeights {
+        &self.packed[stack]
     }
 
     /// Returns a weight that is read unpacked.
@@ -153,7 +200,7 @@ pub(super) struct LoadedStep {
 #[derive(Debug)]
 pub(super) enum Run {
     /// Multiplies stacked weights by a vector for each call.
-    Product { weights: Arc<PackedWeights>, x: Place, out: Place, mode: Mode },
+    Product { stack: usize, x: Place, out: Place, mode: Mode },
     /// Any other step of the plan.
     Planned(CellStep),
 }
@@ -163,21 +210,23 @@ struct Stacks<'a> {
     network: &'a Network,
     parameters: &'a Parameters,
     level: Level,
-    packed: HashMap<Vec<Weight>, Arc<PackedWeights>>,
+    packed: Vec<PackedWeights>,
+    /// The numbers of the stacks in `packed`.
+    numbers: HashMap<Vec<Weight>, usize>,
 }
 
 impl Stacks<'_> {
-    /// Returns weights of `depth` columns, stacked vertically and packed.
-    fn stack(&mut self, weights: &[Weight], depth: u32) -> Result<Arc<PackedWeights>, OutOfMemory> {
-        if let Some(packed) = self.packed.get(weights) {
-            return Ok(packed.clone());
+    /// Packs weights of `depth` columns, stacked vertically. Returns the number of the stack.
+    fn stack(&mut self, weights: &[Weight], depth: u32) -> Result<usize, OutOfMemory> {
+        if let Some(&number) = self.numbers.get(weights) {
+            return Ok(number);
         }
         let values = |&weight: &Weight| self.parameters.weight(self.network, weight);
         let stack: Vec<Cow<'_, [f32]>> = weights.iter().map(values).collect();
         let stack: Vec<&[f32]> = stack.iter().map(|values| &**values).collect();
-        let packed = Arc::new(PackedWeights::new(self.level, &stack, depth as usize)?);
-        self.packed.insert(weights.to_vec(), packed.clone());
-        Ok(packed)
+        self.packed.push(PackedWeights::new(self.level, &stack, depth as usize)?);
+        self.numbers.insert(weights.to_vec(), self.packed.len() - 1);
+        Ok(self.packed.len() - 1)
     }
 }
 
@@ -188,8 +237,8 @@ impl LoadedPart {
                 step.writes().iter().map(|(place, _)| region(place.base)).collect();
             let run = match step {
                 CellStep::Product { weights, width, x, out, mode, .. } => {
-                    let weights = stacks.stack(weights, *width)?;
-                    Run::Product { weights, x: *x, out: *out, mode: *mode }
+                    let stack = stacks.stack(weights, *width)?;
+                    Run::Product { stack, x: *x, out: *out, mode: *mode }
                 }
                 other => Run::Planned(other.clone()),
             };

@@ -8,7 +8,7 @@ use edbatch_layout::{
 };
 use smallvec::SmallVec;
 
-use super::load::{Loaded, LoadedPart, Run};
+use super::load::{Loaded, LoadedPart, Run, Weights};
 use super::multiply::multiply;
 use super::target::{Taken, Target, each_row, writable};
 use super::{Profile, TILE, Work};
@@ -23,6 +23,7 @@ use crate::thread_pool::ClaimedPool;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job<'a> {
     pub(super) loaded: &'a Loaded,
+    pub(super) weights: &'a Weights,
     pub(super) plan: &'a Plan,
     pub(super) index: usize,
     /// The arena, except the rows that the step writes.
@@ -110,7 +111,8 @@ impl<'a> Job<'a> {
             let output = target.unwritten.take().map(|out| (out, cell.stride));
             let source = Source { tile: &tile, regions, output };
             match &loaded.run {
-                Run::Product { weights, x, out, mode } => {
+                Run::Product { stack, x, out, mode } => {
+                    let weights = self.weights.packed(*stack);
                     let start = match *mode {
                         Mode::Set => Start::Nothing,
                         Mode::Add => Start::Out,
@@ -119,7 +121,7 @@ impl<'a> Job<'a> {
                     let x = source.rows(*x, weights.depth());
                     let workers = workers.as_deref_mut();
                     let out = target.place(*out);
-                    let weights = (&**weights, self.pass);
+                    let weights = (weights, self.pass);
                     multiply(weights, &x, &start, out, (workers, self.profile));
                 }
                 Run::Planned(CellStep::Elementwise { width, inputs, outputs, program }) => {
@@ -191,7 +193,7 @@ impl<'a> Source<'a> {
                 return then(span(&output[offset..], stride, count, width));
             }
             Base::Parameter(weight) => {
-                let data = &job.loaded.parameter(weight)[offset..];
+                let data = &job.weights.parameter(weight)[offset..];
                 return then(RowsRef::List { data, offsets: &ZEROS[..count] });
             }
             Base::Table(table) => {
@@ -200,7 +202,7 @@ impl<'a> Source<'a> {
                     unreachable!("the plan was checked against the cell")
                 };
                 let parameter = tables[table].parameter.expect("steps read no rows of index ports");
-                let data = &job.loaded.parameter(Weight::AsIs(parameter))[offset..];
+                let data = &job.weights.parameter(Weight::AsIs(parameter))[offset..];
                 return then(RowsRef::List { data, offsets: self.table_rows(start) });
             }
             Base::Port(port) => operands[tables.len() + usize::from(port)],
@@ -219,7 +221,7 @@ impl<'a> Source<'a> {
                 then(job.around.shifted(offset).list(list))
             }
             Operand::Folded { start } => {
-                let data = &job.loaded.folded[offset..];
+                let data = &job.weights.folded[offset..];
                 then(RowsRef::List { data, offsets: self.table_rows(start) })
             }
             Operand::Hoisted { start } => {
@@ -238,7 +240,7 @@ impl<'a> Source<'a> {
     fn input(&self, place: Place, width: usize, input: &mut Input<'a>) {
         match place.base {
             Base::Parameter(weight) => {
-                let row = &self.tile.job.loaded.parameter(weight)[place.offset as usize..];
+                let row = &self.tile.job.weights.parameter(weight)[place.offset as usize..];
                 *input = Input::Same(&row[..width]);
             }
             _ => self.with_rows(place, width, |rows| *input = Input::Rows(rows)),
@@ -323,7 +325,7 @@ fn planned(
             let shape = GemmShape { rows: m as usize, depth: k as usize, columns: n as usize };
             let left = match left.base {
                 Base::Parameter(weight) => {
-                    let weight = &source.tile.job.loaded.parameter(weight)[left.offset as usize..];
+                    let weight = &source.tile.job.weights.parameter(weight)[left.offset as usize..];
                     Left::Same(&weight[..shape.rows * shape.depth])
                 }
                 _ => Left::Each(source.rows(left, shape.rows * shape.depth)),

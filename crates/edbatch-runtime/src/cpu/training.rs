@@ -7,7 +7,9 @@ use edbatch_graph::{Cell, Kind, ParameterSum, RowAdjoint, Table, TrainingNetwork
 use edbatch_layout::{Action, CallSums, GivenSum, Operand, Plan, Program, Step, TrainingPlan};
 
 use super::{Cpu, Shared, Slot};
-use crate::backend::{BackPart, Gradient, Gradients, OutputGradients, Training, fields};
+use crate::backend::{
+    BackPart, Gradient, Gradients, OutputGradients, Training, TrainingState, Update, fields,
+};
 use crate::kernels::{self, Level, RowsMut, RowsRef, accumulate, outer};
 use crate::thread_pool::{ClaimedPool, ThreadPool};
 use crate::{BackendError, Rows};
@@ -323,7 +325,9 @@ impl Cpu {
         slot.arena[..sums.sums.len()].copy_from_slice(&sums.sums);
         let pool = self.pool.clone();
         let mut workers = pool.as_ref().and_then(ThreadPool::claim);
-        slot.execute(self.split().1, &plan, 0, 0, workers.as_mut());
+        let loaded = self.loaded.clone();
+        let weights = loaded.weights();
+        slot.execute(self.split(&weights).1, &plan, 0, 0, workers.as_mut());
         let first = sums.sums.len() as u32;
         let rows: Vec<u32> = (first..).step_by(stride).take(calls).collect();
         let (level, arena) = (self.loaded.level, &*slot.arena);
@@ -432,7 +436,9 @@ impl Training for Cpu {
         parts.iter().try_for_each(|part| self.reserve_workspaces(&part.plan.back))?;
         let pool = self.pool.clone();
         let mut workers = pool.as_ref().and_then(ThreadPool::claim);
-        let (slots, shared) = self.split();
+        let loaded = self.loaded.clone();
+        let weights = loaded.weights();
+        let (slots, shared) = self.split(&weights);
         match (parts, workers.as_mut()) {
             ([_, _, ..], Some(workers)) => {
                 let slots = slots.iter_mut().enumerate().filter_map(|(number, slot)| {
@@ -524,6 +530,25 @@ impl Training for Cpu {
     fn gradients(&self) -> Gradients {
         let sums = self.sums.as_ref().expect(FOR_TRAINING);
         sums.lock().unwrap_or_else(PoisonError::into_inner).total.clone()
+    }
+
+    fn update(&mut self, update: &Update<'_>) -> Result<(), BackendError> {
+        let pool = self.pool.clone();
+        let mut workers = pool.as_ref().and_then(ThreadPool::claim);
+        let sums = self.sums.as_ref().expect(FOR_TRAINING);
+        let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
+        let gradients = update.gradients.unwrap_or(&sums.total);
+        self.loaded.update(update, gradients, &mut workers)?;
+        sums.forget();
+        Ok(())
+    }
+
+    fn state(&self) -> TrainingState {
+        self.loaded.state()
+    }
+
+    fn set_state(&mut self, state: &TrainingState) -> Result<(), BackendError> {
+        self.loaded.set_state(state)
     }
 
     fn forget(&mut self) {

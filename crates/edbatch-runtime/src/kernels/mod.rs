@@ -31,6 +31,7 @@ pub mod roofline;
 pub mod rows;
 mod simd;
 pub mod sums;
+pub mod update;
 
 pub use arg_max::arg_max;
 pub use attention::{Scored, attention, attention_back};
@@ -43,3 +44,4 @@ pub use product::{PackedWeights, Pass, Start, product};
 pub use reduce::reduce;
 pub use rows::{RowsMut, RowsRef};
 pub use sums::{accumulate, outer};
+pub use update::{Change, Rule, update};

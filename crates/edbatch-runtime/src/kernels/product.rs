@@ -233,9 +233,8 @@ impl PackedWeights {
                 weight.len()
             );
         }
-        let rows = || weights.iter().flat_map(|weight| weight.chunks_exact(depth));
         let width = PANEL_VECTORS * simd::lanes(level);
-        let outputs = rows().count();
+        let outputs = weights.iter().map(|weight| weight.len() / depth).sum::<usize>();
         let floats = outputs.div_ceil(width) * width * depth;
         let half = width / 2;
         let strides = match floats * size_of::<f32>() {
@@ -244,13 +243,65 @@ impl PackedWeights {
         };
         let panels = Aligned::zeros(floats.next_multiple_of(Line::FLOATS))?;
         let mut packed = PackedWeights { level, outputs, depth, width, strides, panels };
-        for (n, row) in rows().enumerate() {
-            let column = n / width * width * depth + n % width / half * strides[1] + n % half;
-            for (k, &w) in row.iter().enumerate() {
-                packed.panels[column + k * strides[0]] = w;
-            }
+        let mut first = 0;
+        for weight in weights {
+            packed.repack(first, weight);
+            first += weight.len() / depth;
         }
         Ok(packed)
+    }
+
+    /// Replaces the weights of the outputs from `first` on. `weight` is (N_i, K), row-major and
+    /// contiguous.
+    ///
+    /// # Panics
+    ///
+    /// If `weight` is not a number of rows, or there are fewer outputs.
+    pub fn repack(&mut self, first: usize, weight: &[f32]) {
+        let (depth, [step, _]) = (self.depth, self.strides);
+        for (columns, at) in self.runs(first, weight.len() / depth) {
+            let rows = &weight[(columns.start - first) * depth..(columns.end - first) * depth];
+            for start in (0..depth).step_by(PACK_BLOCK) {
+                let steps = start..(start + PACK_BLOCK).min(depth);
+                for (n, row) in rows.chunks_exact(depth).enumerate() {
+                    let to = self.panels[at + n + start * step..].iter_mut().step_by(step);
+                    to.zip(&row[steps.clone()]).for_each(|(to, &w)| *to = w);
+                }
+            }
+        }
+    }
+
+    /// Replaces the weights of the outputs from `first` on. `weight` is (K, N_i), row-major and
+    /// contiguous: the transpose of what [`repack`](Self::repack) takes.
+    ///
+    /// # Panics
+    ///
+    /// If `weight` does not have K rows, or there are fewer outputs.
+    pub fn repack_transposed(&mut self, first: usize, weight: &[f32]) {
+        let ([step, _], outputs) = (self.strides, weight.len() / self.depth);
+        for (columns, at) in self.runs(first, outputs) {
+            for (k, row) in weight.chunks_exact(outputs).enumerate() {
+                let row = &row[columns.start - first..columns.end - first];
+                self.panels[at + k * step..][..row.len()].copy_from_slice(row);
+            }
+        }
+    }
+
+    /// Divides some outputs into runs whose weights follow each other at each step. Returns each
+    /// with the place of its first weight.
+    fn runs(
+        &self,
+        first: usize,
+        count: usize,
+    ) -> impl Iterator<Item = (Range<usize>, usize)> + use<> {
+        assert!(first + count <= self.outputs, "{count} of {} outputs, from {first}", self.outputs);
+        let (width, depth, second) = (self.width, self.depth, self.strides[1]);
+        let (half, end) = (width / 2, first + count);
+        (first / half..end.div_ceil(half)).map(move |run| {
+            let columns = (run * half).max(first)..((run + 1) * half).min(end);
+            let n = columns.start;
+            (columns, n / width * width * depth + n % width / half * second + n % half)
+        })
     }
 
     /// Returns the level whose vectors this layout is made for.
@@ -296,6 +347,10 @@ impl PackedWeights {
     }
 }
 
+/// Steps that are packed for all outputs of a run before the next steps, so that rows and panels
+/// stay in the L1 cache.
+const PACK_BLOCK: usize = 16;
+
 /// Vectors per step of a panel.
 const PANEL_VECTORS: usize = 4;
 
@@ -320,5 +375,28 @@ mod tests {
         assert_eq!(packed.floats(0..1), expected);
         assert_eq!(packed.floats(0..1).as_ptr().align_offset(64), 0);
         assert_eq!(packed.bytes(), 128);
+    }
+
+    /// Weights of several panels, in both layouts of a panel, some of them replaced.
+    #[test]
+    fn repacked_weights_equal_newly_packed_weights() {
+        for level in Level::available() {
+            for (depth, rows) in [(3, [5, 70]), (33, [64, 65]), (700, [300, 180])] {
+                let values = |from: usize, rows: usize| -> Vec<f32> {
+                    (from..from + rows * depth).map(|value| value as f32).collect()
+                };
+                let [a, b, c] = [values(0, rows[0]), values(1, rows[1]), values(7, rows[1])];
+                let expected = PackedWeights::new(level, &[&a, &c], depth).unwrap();
+                let mut packed = PackedWeights::new(level, &[&a, &b], depth).unwrap();
+                assert_ne!(packed.panels[..], expected.panels[..]);
+                packed.repack(rows[0], &c);
+                assert_eq!(packed.panels[..], expected.panels[..]);
+                packed.repack(rows[0], &b);
+                let transposed: Vec<f32> =
+                    (0..depth).flat_map(|k| c.iter().copied().skip(k).step_by(depth)).collect();
+                packed.repack_transposed(rows[0], &transposed);
+                assert_eq!(packed.panels[..], expected.panels[..]);
+            }
+        }
     }
 }

@@ -135,7 +135,7 @@ impl Gradients {
         }
         bar.finish_and_clear();
         let gradients = trainer.gradients().map_err(failed)?.to_dense(&network);
-        let Times { decide, forward, back, sums } = trainer.times();
+        let Times { decide, forward, back, sums, .. } = trainer.times();
         let [decide, forward, back, sums] =
             [decide, forward, back, sums].map(|time| time.as_secs_f64());
         let seconds = json!({"decide": decide, "forward": forward, "back": back, "sums": sums});

@@ -8,7 +8,7 @@ use edbatch_runtime::ParameterError;
 
 use crate::{EngineError, InputError, RunError};
 
-/// Why the gradients of a mini-batch could not be computed.
+/// An error of a [`Trainer`](crate::Trainer).
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TrainError {
@@ -86,6 +86,25 @@ pub enum TrainError {
     GradientsOfInputs,
     /// The gradients of parameters do not have the shapes of the parameters.
     GradientsOfParameters,
+    /// A number of the options is out of range.
+    Option {
+        /// The option.
+        option: &'static str,
+        /// The numbers that it may have.
+        expected: &'static str,
+        /// The number.
+        got: f64,
+    },
+    /// The prefix of a group is not the beginning of any parameter's name.
+    Group {
+        /// The prefix.
+        prefix: String,
+    },
+    /// The state does not belong to this trainer.
+    State {
+        /// The difference.
+        why: String,
+    },
 }
 
 impl TrainError {
@@ -145,6 +164,13 @@ impl fmt::Display for TrainError {
             Self::GradientsOfParameters => {
                 f.write_str("expected a gradient for each parameter, with its shape")
             }
+            Self::Option { option, expected, got } => {
+                write!(f, "{option}: expected {expected}, got {got}")
+            }
+            Self::Group { prefix } => {
+                write!(f, "no parameter of the model has a name that begins with `{prefix}`")
+            }
+            Self::State { why } => write!(f, "the state is not of this trainer: {why}"),
             Self::Parameters(error) => error.fmt(f),
             Self::Input { input, error } => write!(f, "input {input}: {error}"),
             Self::Awaits { input } => write!(

@@ -1,22 +1,53 @@
 //! Options of trainers.
 
+use edbatch_graph::Network;
 use edbatch_policy::AnyPolicy;
 use edbatch_runtime::ThreadPool;
 
-use crate::EngineOptions;
+use super::optimizer::Clip;
+use crate::{EngineOptions, Group, Optimizer, Rate, TrainError};
 
 /// Options of a [`Trainer`](crate::Trainer), fixed when it is built.
 ///
 /// Gradients have the same bits under all options.
-#[derive(Default)]
+///
+/// ```
+/// use edbatch::{Group, Optimizer, Rate, TrainerOptions};
+///
+/// let options = TrainerOptions::new()
+///     .optimizer(Optimizer::adam(1e-3).decay(1e-4))
+///     .group("embed", Group { factor: 0.1, ..Group::default() })
+///     .rate(Rate::Step { every: 10, factor: 0.5 })
+///     .warm_up(100)
+///     .clip_norm(5.0);
+/// ```
 pub struct TrainerOptions {
     pub(super) engine: EngineOptions,
     pub(super) given_gradients: bool,
-    pub(super) frozen: Vec<String>,
+    pub(super) groups: Vec<(String, Group)>,
+    pub(super) optimizer: Optimizer,
+    pub(super) rate: Rate,
+    pub(super) warm_up: u64,
+    pub(super) clip: Option<Clip>,
+}
+
+impl Default for TrainerOptions {
+    fn default() -> Self {
+        Self {
+            engine: EngineOptions::default(),
+            given_gradients: false,
+            groups: Vec::new(),
+            optimizer: Optimizer::adam(1e-3),
+            rate: Rate::Constant,
+            warm_up: 0,
+            clip: None,
+        }
+    }
 }
 
 impl TrainerOptions {
-    /// The defaults: one thread, the default scheduler, no memory limit, all parameters trained.
+    /// The defaults: one thread, the default scheduler, no memory limit, all parameters trained by
+    /// [Adam](Optimizer::adam) at a constant rate of 0.001.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -71,8 +102,76 @@ impl TrainerOptions {
     /// Does not train the parameters whose names begin with `prefix`. Their gradients are not
     /// computed.
     #[must_use]
-    pub fn frozen(mut self, prefix: impl Into<String>) -> Self {
-        self.frozen.push(prefix.into());
+    pub fn frozen(self, prefix: impl Into<String>) -> Self {
+        self.group(prefix, Group { frozen: true, ..Group::default() })
+    }
+
+    /// Sets the rate and the decay of the parameters whose names begin with `prefix`, or freezes
+    /// them. If several prefixes match a name, the longest one applies; of equal ones the last.
+    #[must_use]
+    pub fn group(mut self, prefix: impl Into<String>, group: Group) -> Self {
+        self.groups.push((prefix.into(), group));
         self
+    }
+
+    /// Sets the optimizer.
+    #[must_use]
+    pub fn optimizer(mut self, optimizer: Optimizer) -> Self {
+        self.optimizer = optimizer;
+        self
+    }
+
+    /// Sets how the learning rate changes from epoch to epoch.
+    #[must_use]
+    pub fn rate(mut self, rate: Rate) -> Self {
+        self.rate = rate;
+        self
+    }
+
+    /// Multiplies the learning rate of the first updates by n / `updates`, where n counts them
+    /// from 1.
+    #[must_use]
+    pub fn warm_up(mut self, updates: u64) -> Self {
+        self.warm_up = updates;
+        self
+    }
+
+    /// Scales gradients whose norm, over all parameters, is larger than this, as
+    /// `torch.nn.utils.clip_grad_norm_`. Replaces [`clip_value`](Self::clip_value).
+    #[must_use]
+    pub fn clip_norm(mut self, norm: f64) -> Self {
+        self.clip = Some(Clip::Norm(norm));
+        self
+    }
+
+    /// Limits the magnitude of each element of the gradients. Replaces
+    /// [`clip_norm`](Self::clip_norm).
+    #[must_use]
+    pub fn clip_value(mut self, value: f64) -> Self {
+        self.clip = Some(Clip::Value(value));
+        self
+    }
+
+    /// Returns the settings of a parameter.
+    pub(super) fn group_of(&self, name: &str) -> Group {
+        let groups = self.groups.iter().filter(|(prefix, _)| name.starts_with(prefix.as_str()));
+        let longest = groups.max_by_key(|(prefix, _)| prefix.len());
+        longest.map_or(Group::default(), |&(_, group)| group)
+    }
+
+    /// Rejects incompatible options, numbers that are out of range, and groups without parameters.
+    pub(super) fn check(&self, network: &Network) -> Result<(), TrainError> {
+        self.engine.check()?;
+        self.optimizer.check()?;
+        self.rate.check()?;
+        self.clip.iter().try_for_each(Clip::check)?;
+        for (prefix, group) in &self.groups {
+            group.check()?;
+            let is_of_group = |name: &String| name.starts_with(prefix.as_str());
+            if !network.parameters().iter().any(|parameter| is_of_group(&parameter.name)) {
+                return Err(TrainError::Group { prefix: prefix.clone() });
+            }
+        }
+        Ok(())
     }
 }

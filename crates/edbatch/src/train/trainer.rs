@@ -1,7 +1,9 @@
-//! The trainer: computes the loss of mini-batches and its gradients on a backend.
+//! The trainer: computes the loss of mini-batches and its gradients on a backend, and updates the
+//! parameters.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,24 +14,27 @@ use edbatch_policy::Scheduler;
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{
     BackPart, Backend, Bytes, Cpu, Gradient, Gradients, OutputGradients, Outputs, Parameters, Part,
-    Rows, ThreadPool, Training, initial_rows,
+    Rows, ThreadPool, Training, TrainingState, Update, initial_rows,
 };
 
-use super::TrainerOptions;
+use super::optimizer::{Clip, Epochs};
 use super::pass::Pass;
+use super::{Optimizer, Rate, TrainerOptions};
 use crate::statistics::Tally;
 use crate::workers::parts_for;
 use crate::{EngineError, Report, RunError, Statistics, TrainError};
 
-/// A model with its parameters, ready to compute gradients of mini-batches.
+/// A model with its parameters, which it trains on mini-batches.
 ///
-/// Gradients are batched as outputs are: the way back runs the batches of the way forward in
+/// [`train`](Self::train) is a step of training: it [accumulates](Self::accumulate) gradients and
+/// [updates](Self::update) the parameters. Gradients are batched as outputs are: the way back runs the batches of the way forward in
 /// reverse order. [`accumulate`](Self::accumulate) computes a cross-entropy and its gradients.
 /// [`forward`](Self::forward) and [`backward`](Self::backward) leave the loss to the caller. Both
-/// add to the gradients of parameters, until [`clear_gradients`](Self::clear_gradients).
+/// add to the gradients of parameters, until [`update`](Self::update) or
+/// [`clear_gradients`](Self::clear_gradients).
 ///
-/// The bits of gradients do not depend on the policy, on threads, or on how inputs are divided
-/// between calls of `accumulate`.
+/// The bits of gradients and of updated parameters do not depend on the policy, on threads, or on
+/// how inputs are divided between calls of `accumulate`.
 ///
 /// ```
 /// # use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
@@ -47,15 +52,17 @@ use crate::{EngineError, Report, RunError, Statistics, TrainError};
 ///
 /// let sentence = Sentence { words: vec![1, 2], tags: vec![None; 2] };
 /// // The second word has no target.
-/// let loss = trainer.accumulate(&[sentence], &[vec![Some(2), None]], 1.0)?;
-/// assert_eq!(loss.terms, 1);
-/// let gradients = trainer.gradients()?;
-/// assert!(gradients.squared_norm() > 0.0);
+/// let (inputs, targets) = ([sentence], [vec![Some(2), None]]);
+/// let first = trainer.train(&inputs, &targets)?;
+/// let second = trainer.train(&inputs, &targets)?;
+/// assert!(first.terms == 1 && second.loss < first.loss);
+///
+/// trainer.accumulate(&inputs, &targets, 1.0)?;
+/// assert!(trainer.gradients()?.squared_norm() > 0.0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Trainer<M> {
     model: M,
-    parameters: Parameters,
     program: Arc<Program>,
     backend: Box<dyn Backend>,
     initial: Rows,
@@ -69,8 +76,34 @@ pub struct Trainer<M> {
     forward: usize,
     /// Gradients that the caller has set.
     set: Option<Gradients>,
+    optimizer: Optimizer,
+    rate: Rate,
+    warm_up: u64,
+    clip: Option<Clip>,
+    /// By parameter: the factor of its learning rate, and its decay.
+    factors: Vec<f64>,
+    decays: Vec<f64>,
+    /// By parameter: the learning rate of the last update.
+    rates: Vec<f64>,
+    /// The number of updates so far.
+    steps: u64,
+    epochs: Epochs,
     tally: Tally,
     times: Times,
+}
+
+/// A step of training.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct TrainReport {
+    /// The sum of the cross-entropies of all rows with a target, divided by the number of inputs,
+    /// before the update.
+    pub loss: f64,
+    /// The number of rows with a target.
+    pub terms: u64,
+    /// The norm of the gradients of all parameters, before clipping.
+    pub gradient_norm: f64,
+    /// The time of the step.
+    pub times: Times,
 }
 
 /// The loss of a mini-batch.
@@ -93,6 +126,8 @@ pub struct Times {
     pub back: Duration,
     /// Summing the gradients of parameters.
     pub sums: Duration,
+    /// Updating and packing the parameters.
+    pub update: Duration,
 }
 
 impl<M: Model> Trainer<M> {
@@ -114,7 +149,7 @@ impl<M: Model> Trainer<M> {
         parameters: Parameters,
         mut options: TrainerOptions,
     ) -> Result<Self, TrainError> {
-        options.engine.check()?;
+        options.check(model.network())?;
         let program = Self::program(model.network(), &options)?;
         let pool = options.engine.take_pool()?;
         let cpu = Cpu::new(program.clone(), &parameters, Level::detect());
@@ -132,10 +167,7 @@ impl<M: Model> Trainer<M> {
         network: &Network,
         options: &TrainerOptions,
     ) -> Result<Arc<Program>, TrainError> {
-        let is_trained = |id: ParameterId| {
-            let name = &network.parameter(id).name;
-            !options.frozen.iter().any(|prefix| name.starts_with(prefix.as_str()))
-        };
+        let is_trained = |id: ParameterId| !options.group_of(&network.parameter(id).name).frozen;
         let training = training_network(network, is_trained, |_| options.given_gradients)?;
         let program = Program::for_training(Arc::new(training)).map_err(EngineError::from)?;
         Ok(Arc::new(program))
@@ -155,7 +187,7 @@ impl<M: Model> Trainer<M> {
         mut backend: Box<dyn Backend>,
         mut options: TrainerOptions,
     ) -> Result<Self, TrainError> {
-        options.engine.check()?;
+        options.check(model.network())?;
         let training = program.training().ok_or(TrainError::Backend)?;
         let of_model = model.network();
         let same = of_model.parameters() == training.network.parameters()
@@ -174,9 +206,12 @@ impl<M: Model> Trainer<M> {
         let pool = options.engine.take_pool()?;
         let scheduler = options.engine.policy.take().map(Scheduler::by).unwrap_or_default();
         let (memory_limit, counts) = (options.engine.memory_limit, options.engine.counts);
+        let groups = of_model.parameters().iter().map(|it| options.group_of(&it.name));
+        let decay = options.optimizer.decay;
+        let (factors, decays) =
+            groups.map(|group| (group.factor, group.decay.unwrap_or(decay))).unzip();
         Ok(Self {
             model,
-            parameters,
             program,
             backend,
             initial,
@@ -188,6 +223,15 @@ impl<M: Model> Trainer<M> {
             passes: Vec::new(),
             forward: 0,
             set: None,
+            optimizer: options.optimizer,
+            rate: options.rate,
+            warm_up: options.warm_up,
+            clip: options.clip,
+            factors,
+            decays,
+            rates: Vec::new(),
+            steps: 0,
+            epochs: Epochs::NONE,
             tally: Tally::new(counts),
             times: Times::default(),
         })
@@ -199,10 +243,179 @@ impl<M: Model> Trainer<M> {
         &self.model
     }
 
-    /// Returns the parameters. The clone shares their memory.
+    /// Returns the parameters. The next update copies them if they still exist.
     #[must_use]
-    pub fn parameters(&self) -> Parameters {
-        self.parameters.clone()
+    pub fn parameters(&mut self) -> Parameters {
+        training(&mut *self.backend).state().parameters
+    }
+
+    /// Replaces the parameters. Moments and the number of updates stay.
+    ///
+    /// # Errors
+    /// If they belong to another network. Then nothing has changed.
+    pub fn set_parameters(&mut self, parameters: &Parameters) -> Result<(), TrainError> {
+        let parameters = parameters.for_network(self.model.network());
+        let parameters = parameters.map_err(TrainError::Parameters)?;
+        let training = training(&mut *self.backend);
+        let state = TrainingState { parameters, ..training.state() };
+        training.set_state(&state).map_err(RunError::from)?;
+        self.forget_old_values();
+        Ok(())
+    }
+
+    /// Returns what later steps depend on, as the bytes of a safetensors file: the parameters, the
+    /// moments of the optimizer, the number of updates, and the learning rate's epochs. Gradients
+    /// are not part of it.
+    ///
+    /// # Errors
+    /// If serialization fails.
+    pub fn state(&mut self) -> Result<Vec<u8>, TrainError> {
+        let Epochs { ended, best, bad, factor } = self.epochs;
+        let (rule, updates) = (self.rule(), self.steps);
+        let text = format!(
+            "optimizer={rule}\nupdates={updates}\nepochs={ended}\nbest={best:?}\nbad_epochs={bad}\n\
+             plateau={factor:?}"
+        );
+        let state = training(&mut *self.backend).state();
+        let (network, rule) = (self.model.network(), &self.optimizer.rule);
+        state.to_safetensors(network, rule, text).map_err(TrainError::Parameters)
+    }
+
+    /// Continues from a state that [`state`](Self::state) returned, of a trainer with the same
+    /// model and rule. Rates, groups and clipping are those of this trainer's options.
+    ///
+    /// # Errors
+    /// If the bytes are not such a state. Then nothing has changed.
+    pub fn set_state(&mut self, bytes: &[u8]) -> Result<(), TrainError> {
+        let text = TrainingState::text(bytes).map_err(TrainError::Parameters)?;
+        let of = |key: &str| {
+            let mut pairs = text.lines().filter_map(|line| line.split_once('='));
+            let found = pairs.find(|&(name, _)| name == key).map(|(_, value)| value);
+            found.ok_or_else(|| TrainError::State { why: format!("it does not say `{key}`") })
+        };
+        fn number<T: FromStr>(key: &str, text: &str) -> Result<T, TrainError> {
+            let why = || format!("`{key}`: expected a number, got `{text}`");
+            text.parse().map_err(|_| TrainError::State { why: why() })
+        }
+        let (expected, got) = (self.rule(), of("optimizer")?);
+        if got != expected {
+            let why = format!("its optimizer is {got}, the trainer's is {expected}");
+            return Err(TrainError::State { why });
+        }
+        // 32 bits, so that no count overflows.
+        let count = |key: &str| Ok::<_, TrainError>(u64::from(number::<u32>(key, of(key)?)?));
+        let steps = count("updates")?;
+        let (ended, bad) = (count("epochs")?, count("bad_epochs")?);
+        let (best, factor) = (number("best", of("best")?)?, number("plateau", of("plateau")?)?);
+        if !(0.0..=1.0).contains(&factor) {
+            let why = format!("`plateau`: expected a number from 0 to 1, got {factor}");
+            return Err(TrainError::State { why });
+        }
+        let epochs = Epochs { ended, best, bad, factor };
+        let (network, rule) = (self.model.network(), &self.optimizer.rule);
+        let state = TrainingState::from_safetensors(network, rule, bytes);
+        let state = state.map_err(TrainError::Parameters)?;
+        training(&mut *self.backend).set_state(&state).map_err(RunError::from)?;
+        (self.steps, self.epochs) = (steps, epochs);
+        self.forget_old_values();
+        Ok(())
+    }
+
+    /// Returns the rule as text, with its options.
+    fn rule(&self) -> String {
+        format!("{:?}", self.optimizer.rule)
+    }
+
+    /// Forgets what was computed from old parameters, and reads the initial values again.
+    fn forget_old_values(&mut self) {
+        self.forward = 0;
+        self.clear_gradients();
+        if !self.initial.is_empty() {
+            let parameters = self.parameters();
+            self.initial = initial_rows(self.model.network(), &parameters);
+        }
+    }
+
+    /// Returns the number of updates so far.
+    #[must_use]
+    pub fn updates(&self) -> u64 {
+        self.steps
+    }
+
+    /// Returns the learning rate of the next update, for parameters without a group.
+    #[must_use]
+    pub fn learning_rate(&self) -> f64 {
+        let step = self.steps + 1;
+        let warm_up = if step < self.warm_up { step as f64 / self.warm_up as f64 } else { 1.0 };
+        self.optimizer.rate * self.epochs.factor(self.rate) * warm_up
+    }
+
+    /// Ends an epoch, so that the learning rate follows its [`Rate`]. Only [`Rate::Plateau`] reads
+    /// the loss, or any other number that falls as the model gets better.
+    pub fn end_epoch(&mut self, loss: f64) {
+        self.epochs.end_epoch(self.rate, loss);
+    }
+
+    /// Computes the mean loss of a mini-batch and its gradients, and updates the parameters:
+    /// [`accumulate`](Self::accumulate) with a weight of 1 ÷ inputs, then
+    /// [`update`](Self::update).
+    ///
+    /// # Errors
+    /// Those of both. Then no parameter, no moment and no number of updates has changed.
+    pub fn train(
+        &mut self,
+        inputs: &[M::Input],
+        targets: &[Targets],
+    ) -> Result<TrainReport, TrainError> {
+        let before = self.times;
+        let weight = 1.0 / inputs.len().max(1) as f32;
+        let Loss { loss, terms } = self.accumulate(inputs, targets, weight)?;
+        let gradient_norm = self.update()?;
+        let times = Times {
+            decide: self.times.decide - before.decide,
+            forward: self.times.forward - before.forward,
+            back: self.times.back - before.back,
+            sums: self.times.sums - before.sums,
+            update: self.times.update - before.update,
+        };
+        Ok(TrainReport { loss, terms, gradient_norm, times })
+    }
+
+    /// Updates the parameters by their [gradients](Self::gradients), and clears these. Returns the
+    /// norm of the gradients of all parameters, before clipping.
+    ///
+    /// # Errors
+    /// If a gradient is not finite, or memory for moments cannot be allocated. Then the gradients
+    /// are cleared, and no parameter, no moment and no number of updates has changed.
+    pub fn update(&mut self) -> Result<f64, TrainError> {
+        let done = self.try_update();
+        self.or_clear(done)
+    }
+
+    fn try_update(&mut self) -> Result<f64, TrainError> {
+        let norm = self.squared_norm()?.sqrt();
+        if !norm.is_finite() {
+            self.gradients()?;
+        }
+        let updating = Instant::now();
+        let rate = self.learning_rate();
+        self.rates.clear();
+        self.rates.extend(self.factors.iter().map(|factor| factor * rate));
+        let (scale, clip) = Clip::scale_and_limit(self.clip, norm);
+        let update = Update {
+            rule: self.optimizer.rule,
+            step: self.steps + 1,
+            rates: &self.rates,
+            decays: &self.decays,
+            scale,
+            clip,
+            gradients: self.set.as_ref(),
+        };
+        training(&mut *self.backend).update(&update).map_err(RunError::from)?;
+        self.steps += 1;
+        self.forget_old_values();
+        self.times.update += updating.elapsed();
+        Ok(norm)
     }
 
     /// Returns the counts and times of the ways forward of all mini-batches so far.
@@ -436,7 +649,7 @@ impl<M: Model> Trainer<M> {
     /// Replaces the gradients of parameters, for example by their sums over several processes.
     ///
     /// # Errors
-    /// If they do not have the shapes of the parameters.
+    /// If they do not have the shapes of the parameters, or name a row twice.
     pub fn set_gradients(&mut self, gradients: Gradients) -> Result<(), TrainError> {
         let parameters = self.model.network().parameters();
         let fits = |(index, gradient): (usize, &Gradient)| {
@@ -446,8 +659,9 @@ impl<M: Model> Trainer<M> {
                 Gradient::None => true,
                 Gradient::Whole(values) => values.len() == elements,
                 Gradient::Rows { rows: named, elements: values } => {
+                    let mut distinct = HashSet::new();
                     values.len() * rows == named.len() * elements
-                        && named.iter().all(|&row| (row as usize) < rows)
+                        && named.iter().all(|&row| (row as usize) < rows && distinct.insert(row))
                 }
             }
         };

@@ -1,0 +1,148 @@
+//! Updates of parameters by their gradients: the rules, as data.
+
+use super::Gradients;
+use crate::kernels::{Change, Rule};
+
+/// A rule that turns the gradient of a parameter into its change.
+///
+/// Formulas, names and [moments](Self::moments) are those of `torch.optim`. A table of which a
+/// mini-batch names some rows changes these rows and their moments alone:
+///
+/// - [`Sgd`](Self::Sgd) without momentum and [`AdaGrad`](Self::AdaGrad) compute the same numbers as
+///   with zeros for the other rows;
+/// - [`Adam`](Self::Adam) computes what `torch.optim.SparseAdam` does;
+/// - the other rules leave the moments of the other rows as they are.
+///
+/// Weight decay does not apply to these tables.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum UpdateRule {
+    /// `torch.optim.SGD`.
+    Sgd {
+        /// The factor of the last change; 0 for none.
+        momentum: f64,
+        /// 1 - the factor of the gradient, from the second update on.
+        dampening: f64,
+        /// Adds the momentum to the gradient once more.
+        nesterov: bool,
+    },
+    /// `torch.optim.Adagrad`.
+    AdaGrad {
+        /// The rate is divided by 1 + (step - 1) · `rate_decay`.
+        rate_decay: f64,
+        /// The first value of the sums of squares.
+        initial: f64,
+        /// Added to the divisor.
+        epsilon: f64,
+    },
+    /// `torch.optim.RMSprop`.
+    RmsProp {
+        /// The factor of the old mean of squares.
+        alpha: f64,
+        /// Added to the divisor.
+        epsilon: f64,
+        /// The factor of the last change; 0 for none.
+        momentum: f64,
+        /// Divides by the standard deviation instead of the root of the mean of squares.
+        centered: bool,
+    },
+    /// `torch.optim.Adam` and `AdamW`.
+    Adam {
+        /// The factors of the old mean and of the old mean of squares.
+        betas: [f64; 2],
+        /// Added to the divisor.
+        epsilon: f64,
+        /// AdamW: decay does not enter the means, but scales the weights.
+        decoupled: bool,
+    },
+}
+
+impl UpdateRule {
+    /// Returns the names of the tensors that the rule keeps for each parameter, at most 3.
+    #[must_use]
+    pub fn moments(&self) -> &'static [&'static str] {
+        match *self {
+            Self::Sgd { momentum: 0.0, .. } => &[],
+            Self::Sgd { .. } => &["momentum"],
+            Self::AdaGrad { .. } => &["squares"],
+            Self::RmsProp { momentum: 0.0, centered: false, .. } => &["squares"],
+            Self::RmsProp { momentum: 0.0, centered: true, .. } => &["squares", "mean"],
+            Self::RmsProp { centered: false, .. } => &["squares", "momentum"],
+            Self::RmsProp { .. } => &["squares", "mean", "momentum"],
+            Self::Adam { .. } => &["mean", "squares"],
+        }
+    }
+
+    /// Returns the elements of all moments before the first update.
+    pub(crate) fn initial_moment(&self) -> f32 {
+        match *self {
+            Self::AdaGrad { initial, .. } => initial as f32,
+            _ => 0.0,
+        }
+    }
+}
+
+/// An update of all trained parameters.
+#[derive(Clone, Copy, Debug)]
+pub struct Update<'a> {
+    /// The rule.
+    pub rule: UpdateRule,
+    /// The number of the update, from 1.
+    pub step: u64,
+    /// By parameter, the learning rate.
+    pub rates: &'a [f64],
+    /// By parameter, the weight decay.
+    pub decays: &'a [f64],
+    /// The factor of all gradients, such as for clipping by the norm; 1 for none.
+    pub scale: f64,
+    /// The maximum of the gradients' elements, and - their minimum, after scaling. Infinite for
+    /// none.
+    pub clip: f64,
+    /// The gradients, if not those that [`Training::finish`](super::Training::finish) completed
+    /// last.
+    pub gradients: Option<&'a Gradients>,
+}
+
+impl Update<'_> {
+    /// Returns the change of a parameter, or of some rows of a table.
+    pub(crate) fn change(&self, parameter: usize, of_rows: bool) -> Change {
+        let rate = self.rates[parameter];
+        let decay = if of_rows { 0.0 } else { self.decays[parameter] };
+        let (mut coupled, mut keep) = (decay, 1.0);
+        let rule = match self.rule {
+            UpdateRule::Sgd { momentum: 0.0, .. } => Rule::Descent { rate: rate as f32 },
+            UpdateRule::Sgd { momentum, dampening, nesterov } => Rule::Momentum {
+                rate: rate as f32,
+                momentum: momentum as f32,
+                gradient: if self.step == 1 { 1.0 } else { (1.0 - dampening) as f32 },
+                nesterov,
+            },
+            UpdateRule::AdaGrad { rate_decay, epsilon, .. } => Rule::AdaGrad {
+                rate: (rate / (1.0 + (self.step - 1) as f64 * rate_decay)) as f32,
+                epsilon: epsilon as f32,
+            },
+            UpdateRule::RmsProp { alpha, epsilon, momentum, centered } => Rule::RmsProp {
+                rate: rate as f32,
+                new: (1.0 - alpha) as f32,
+                epsilon: epsilon as f32,
+                momentum: momentum as f32,
+                centered,
+            },
+            UpdateRule::Adam { betas, epsilon, decoupled } => {
+                if decoupled {
+                    (coupled, keep) = (0.0, 1.0 - rate * decay);
+                }
+                let [first, second] = betas.map(|beta| 1.0 - beta.powf(self.step as f64));
+                // SparseAdam adds it to the root before the root is corrected.
+                let epsilon = if of_rows { epsilon / second.sqrt() } else { epsilon };
+                Rule::Adam {
+                    rate: (rate / first) as f32,
+                    new: betas.map(|beta| (1.0 - beta) as f32),
+                    root: (1.0 / second.sqrt()) as f32,
+                    epsilon: epsilon as f32,
+                }
+            }
+        };
+        let (scale, clip) = (self.scale as f32, self.clip as f32);
+        Change { rule, scale, clip, decay: coupled as f32, keep: keep as f32 }
+    }
+}

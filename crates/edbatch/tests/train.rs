@@ -1,0 +1,355 @@
+//! Training: what is learned, bits of updated parameters, sums of several trainers, and errors.
+
+use std::collections::HashMap;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+use std::sync::Arc;
+
+use edbatch::{Engine, Loaded, Optimizer, TrainError, Trainer, TrainerOptions, load};
+use edbatch_datasets::fixtures;
+use edbatch_models::{
+    BiLstmTagger, Folder, Model, ModelConfig, ModelName, TaggerSizes, Targets, Zoo, ZooInput,
+    build_vocabularies,
+};
+use edbatch_policy::{Agenda, AnyPolicy, ByDepth, Critical, Depth, Sufficient};
+use edbatch_runtime::kernels::Level;
+use edbatch_runtime::{Backend, Cpu, Gradients, Parameters};
+use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
+
+type Examples = (Vec<ZooInput>, Vec<Targets>);
+
+/// The model and the examples of a folder in `gradients/`.
+fn golden(name: ModelName) -> (Loaded, Examples) {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gradients").join(name.name());
+    let loaded = load(dir).unwrap();
+    let examples = loaded.folder.examples(&loaded.folder.input(), None).unwrap();
+    let examples = examples.map(Result::unwrap).unzip();
+    (loaded, examples)
+}
+
+fn trainer(loaded: &Loaded, options: TrainerOptions) -> Trainer<Zoo> {
+    let parameters = loaded.parameters.for_network(loaded.model.network()).unwrap();
+    Trainer::with_options(loaded.model.clone(), parameters, options).unwrap()
+}
+
+fn hash(parameters: &Parameters) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let elements = parameters.slices().into_iter().flatten();
+    elements.for_each(|element| element.to_bits().hash(&mut hasher));
+    hasher.finish()
+}
+
+/// Files with eight examples of a model, no two of which contradict each other.
+fn eight(name: ModelName, dir: &Path) -> Vec<std::path::PathBuf> {
+    use fixtures::text::*;
+    let files: Vec<(&str, String)> = match name {
+        ModelName::BiLstmTagger | ModelName::BiLstmTaggerChar => {
+            vec![("tagged.txt", SENTENCES.into())]
+        }
+        ModelName::LstmNmt => vec![("source.txt", SOURCES.into()), ("target.txt", TARGETS.into())],
+        ModelName::LatticeLstm | ModelName::LatticeGru => {
+            let line = |line: &str| {
+                let mut lattice: serde_json::Value = serde_json::from_str(line).unwrap();
+                let class = |it: &serde_json::Value| {
+                    let character = it.as_str().unwrap().chars().next().unwrap();
+                    character as u32 % 4
+                };
+                let chars = lattice["chars"].as_array().unwrap();
+                lattice["labels"] = chars.iter().map(class).collect::<Vec<_>>().into();
+                format!("{lattice}\n")
+            };
+            vec![("lattices.jsonl", WEIBO.lines().map(line).collect())]
+        }
+        _ => vec![("trees.txt", BINARY_TREES.into())],
+    };
+    let write = |(name, text): (&str, String)| {
+        fs::write(dir.join(name), text).unwrap();
+        dir.join(name)
+    };
+    files.into_iter().map(write).collect()
+}
+
+/// The targets of the trees in the fixture. Equal subtrees get the label of the first one.
+fn labels_of_trees() -> Vec<Targets> {
+    let mut subtrees: HashMap<(Option<String>, Vec<u32>), u32> = HashMap::new();
+    let mut labels: Vec<u32> = Vec::new();
+    let trees = fixtures::binary_trees();
+    let of_tree = trees.iter().map(|tree| {
+        let mut numbers: Vec<u32> = Vec::new();
+        let label = |node: usize| {
+            let below = tree.children(node).iter().map(|&child| numbers[child as usize]).collect();
+            let next = labels.len() as u32;
+            let number = *subtrees.entry((tree.token(node).cloned(), below)).or_insert(next);
+            if number == next {
+                labels.push(tree.label(node).parse().unwrap());
+            }
+            numbers.push(number);
+            Some(labels[number as usize])
+        };
+        (0..tree.len()).map(label).collect()
+    });
+    of_tree.collect()
+}
+
+/// Eight examples of each model, with Adam: a loss of at most 0.01 for each target.
+#[test]
+fn nine_models_learn_eight_examples_by_heart() {
+    for name in ModelName::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        let files = eight(name, dir.path());
+        let gathered = build_vocabularies(name.family(), &files).unwrap();
+        // Each word of MV-RNN has a matrix.
+        let hidden = if name == ModelName::MvRnn { 16 } else { 48 };
+        let mut config = ModelConfig::new(name, hidden, None, gathered.outputs);
+        config.input = files[0].to_str().unwrap().into();
+        config.target = files.get(1).map(|file| file.to_str().unwrap().into());
+        Folder::write(&config, &gathered.lexicon, dir.path()).unwrap();
+        let folder = Folder::read(dir.path()).unwrap();
+        let examples = folder.examples(&files[0], None).unwrap();
+        let (inputs, mut targets): Examples = examples.map(Result::unwrap).unzip();
+        if files[0].ends_with("trees.txt") {
+            targets = labels_of_trees();
+        }
+        assert_eq!((inputs.len(), targets.len()), (8, 8));
+        let model = folder.model().unwrap();
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let parameters = Parameters::random(model.network(), &mut rng);
+        let options = TrainerOptions::new().optimizer(Optimizer::adam(1e-2)).clip_norm(5.0);
+        let mut trainer = Trainer::with_options(model, parameters, options).unwrap();
+        let mut per_term = f64::INFINITY;
+        let learned = (1..=300).find(|_| {
+            let report = trainer.train(&inputs, &targets).unwrap();
+            per_term = report.loss * inputs.len() as f64 / report.terms as f64;
+            per_term <= 0.01
+        });
+        println!("{name:?}: {learned:?} updates, {per_term}");
+        assert!(learned.is_some(), "{name:?}: a loss of {per_term} for each target");
+    }
+}
+
+/// After three updates, the parameters of nine models have the same bits under all policies,
+/// numbers of threads, parts and memory limits.
+#[test]
+fn bits_of_updated_parameters_depend_on_the_examples_alone() {
+    for name in ModelName::ALL {
+        let (loaded, (mut inputs, mut targets)) = golden(name);
+        while inputs.len() < 70 {
+            inputs.extend_from_within(..);
+            targets.extend_from_within(..);
+        }
+        let updated = |options: TrainerOptions, batch: usize| {
+            let mut trainer = trainer(&loaded, options.optimizer(Optimizer::adam_w(0.01)));
+            let weight = 1.0 / inputs.len() as f32;
+            for _ in 0..3 {
+                for (inputs, targets) in inputs.chunks(batch).zip(targets.chunks(batch)) {
+                    trainer.accumulate(inputs, targets, weight).unwrap();
+                }
+                trainer.update().unwrap();
+            }
+            (hash(&trainer.parameters()), trainer.bytes())
+        };
+        let (expected, bytes) = updated(TrainerOptions::new(), inputs.len());
+        assert_ne!(expected, hash(&loaded.parameters));
+        let check = |what: &str, options, batch| {
+            assert_eq!(updated(options, batch).0, expected, "{name:?}: {what}, parts of {batch}");
+        };
+        let policies: [(&str, AnyPolicy); 5] = [
+            ("depth", Box::new(Depth::new())),
+            ("agenda", Box::new(Agenda::new())),
+            ("sufficient", Box::new(Sufficient::new())),
+            ("critical", Box::new(Critical::new())),
+            ("by depth", Box::new(ByDepth::default())),
+        ];
+        for (what, policy) in policies {
+            check(what, TrainerOptions::new().policy(policy), 64);
+        }
+        for threads in [1, 2, 3] {
+            for batch in [1, 3, 64] {
+                check(&format!("{threads} threads"), TrainerOptions::new().threads(threads), batch);
+            }
+        }
+        for share in [2, 5] {
+            let limit = (bytes.weights + bytes.arena / share) as u64;
+            check("a memory limit", TrainerOptions::new().memory_limit(limit), inputs.len());
+        }
+    }
+}
+
+/// Two trainers with half of the examples each, as in two processes.
+#[test]
+fn trainers_that_exchange_sums_equal_one() {
+    for name in ModelName::ALL {
+        let (loaded, (inputs, targets)) = golden(name);
+        let options = || TrainerOptions::new().optimizer(Optimizer::sgd(0.5)).clip_norm(3.0);
+        let new = || trainer(&loaded, options());
+        let (mut one, mut none, mut two) = (new(), new(), [new(), new()]);
+        let (weight, middle) = (1.0 / inputs.len() as f32, inputs.len() / 2);
+        let halves = [0..middle, middle..inputs.len()];
+        for _ in 0..3 {
+            one.train(&inputs, &targets).unwrap();
+            // A sum that changes nothing.
+            none.accumulate(&inputs, &targets, weight).unwrap();
+            let gradients = none.gradients().unwrap();
+            none.set_gradients(gradients).unwrap();
+            none.update().unwrap();
+            let mut sum = Gradients::default();
+            for (trainer, half) in two.iter_mut().zip(halves.clone()) {
+                trainer.accumulate(&inputs[half.clone()], &targets[half], weight).unwrap();
+                let gradients = trainer.gradients().unwrap();
+                match sum.parameters.is_empty() {
+                    true => sum = gradients,
+                    false => sum.add(&gradients),
+                }
+            }
+            for trainer in &mut two {
+                trainer.set_gradients(sum.clone()).unwrap();
+                trainer.update().unwrap();
+            }
+        }
+        let [first, second] = two.each_mut().map(Trainer::parameters);
+        assert!(first == second && one.parameters() == none.parameters(), "{name:?}");
+        let all = one.parameters();
+        for (all, of_two) in all.slices().iter().zip(first.slices()) {
+            let greatest = all.iter().fold(0.0f32, |max, x| max.max(x.abs()));
+            let near = all.iter().zip(of_two).all(|(a, b)| (a - b).abs() <= 1e-6 * greatest);
+            assert!(near, "{name:?}");
+        }
+    }
+}
+
+/// Forks and snapshots: a fork of the backend sees updates, a snapshot of the parameters does not.
+#[test]
+fn forks_share_updates_and_snapshots_do_not() {
+    let (loaded, (inputs, targets)) = golden(ModelName::TreeLstm);
+    let network = loaded.model.network();
+    let parameters = loaded.parameters.for_network(network).unwrap();
+    let options = TrainerOptions::new;
+    let program = Trainer::<Zoo>::program(network, &options()).unwrap();
+    let cpu = Cpu::new(program.clone(), &parameters, Level::detect()).unwrap();
+    let fork = cpu.fork();
+    let with = |backend| {
+        let (model, parameters) = (loaded.model.clone(), parameters.clone());
+        Trainer::with_backend(model, parameters, program.clone(), backend, options()).unwrap()
+    };
+    let (mut trainer, mut of_fork) = (with(Box::new(cpu)), with(fork));
+    let before = of_fork.forward(&inputs).unwrap();
+    let report = trainer.train(&inputs, &targets).unwrap();
+    let snapshot = trainer.parameters();
+    let after = of_fork.forward(&inputs).unwrap();
+    assert!(before != after);
+    let mut engine = Engine::new(loaded.model.clone(), snapshot.clone()).unwrap();
+    assert!(engine.run(&inputs).unwrap() == after);
+    let bits = hash(&snapshot);
+    let second = trainer.train(&inputs, &targets).unwrap();
+    assert!(second.loss < report.loss && report.gradient_norm > 0.0);
+    assert_eq!((report.terms, trainer.updates()), (second.terms, 2));
+    assert!(hash(&snapshot) == bits && hash(&trainer.parameters()) != bits);
+    assert!(hash(&loaded.parameters) == hash(&parameters));
+    let parts = report.times;
+    assert!([parts.forward, parts.back, parts.sums, parts.update].iter().all(|t| !t.is_zero()));
+    assert!(trainer.times().forward >= parts.forward + second.times.forward);
+}
+
+/// A loss that is not finite leaves parameters, moments and the number of updates as they are. So
+/// does an input that does not fit.
+#[test]
+fn steps_that_fail_change_nothing() {
+    let sizes = TaggerSizes { vocabulary: 9, embed: 4, hidden: 4, layers: 1, mlp: 4, tags: 3 };
+    let model = BiLstmTagger::new(sizes).unwrap();
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
+    let mut values: Vec<Vec<f32>> = Parameters::random(model.network(), &mut rng)
+        .slices()
+        .iter()
+        .map(|values| values.to_vec())
+        .collect();
+    // The last word's embedding.
+    let embed = model.network().parameters().iter().position(|it| it.dims == [9, 4]).unwrap();
+    values[embed][8 * 4 + rng.random_range(0..4)] = f32::NAN;
+    let parameters = Parameters::from_values(model.network(), values).unwrap();
+    let mut trainer = Trainer::new(model, parameters).unwrap();
+    let sentence = |words: &[u32]| edbatch_datasets::Sentence {
+        words: words.into(),
+        tags: vec![None; words.len()],
+    };
+    let good = ([sentence(&[1, 2])], [vec![Some(1), Some(2)]]);
+    trainer.train(&good.0, &good.1).unwrap();
+    let before = trainer.state().unwrap();
+    let inputs = [sentence(&[1, 2]), sentence(&[1, 8])];
+    let error = trainer.train(&inputs, &[vec![Some(0); 2], vec![Some(0); 2]]).unwrap_err();
+    assert!(matches!(error, TrainError::NotFiniteLoss { input: 1 }), "{error}");
+    let error = trainer.train(&inputs, &[vec![Some(0); 2], vec![Some(3); 2]]).unwrap_err();
+    assert!(matches!(error, TrainError::Target { input: 1, target: 3, .. }), "{error}");
+    assert!(trainer.state().unwrap() == before && trainer.updates() == 1);
+    // The failed steps have left no gradients.
+    trainer.train(&good.0, &good.1).unwrap();
+    let state = trainer.state().unwrap();
+    trainer.set_state(&before).unwrap();
+    trainer.train(&good.0, &good.1).unwrap();
+    assert!(trainer.state().unwrap() == state);
+    // Nothing to learn from: no gradient, and Adam goes on by its moments.
+    let report = trainer.train(&[], &[]).unwrap();
+    assert_eq!((report.loss, report.terms, report.gradient_norm), (0.0, 0, 0.0));
+}
+
+/// The weights of three updates of a model of one's own, with a transposed parameter, an initial
+/// value, a table that is also a factor, and a parameter that is read element by element: the
+/// parameters that the steps read are those that `parameters` returns.
+#[test]
+fn all_copies_of_a_parameter_are_updated() {
+    use edbatch_graph::{Kind, Network, Shape, Value};
+    use edbatch_models::{Build, BuildError};
+
+    #[derive(Clone)]
+    struct Own {
+        network: Arc<Network>,
+        step: Kind,
+        start: Value,
+    }
+    impl Model for Own {
+        type Input = Vec<u32>;
+
+        fn network(&self) -> &Arc<Network> {
+            &self.network
+        }
+
+        async fn build(&self, build: &Build<'_>, words: &Vec<u32>) -> Result<(), BuildError> {
+            let mut state = self.start;
+            for &word in words {
+                state = build.call(self.step, &[word], &[state])?;
+            }
+            build.emit(state);
+            Ok(())
+        }
+    }
+    let mut network = Network::new();
+    let state = network.record("state", [("h", Shape::Vector(6))]).unwrap();
+    let start = network.initial(state, &["start"]).unwrap();
+    let step = network.cell("step", state, |cell| {
+        let x = cell.lookup("word", "embed", &[6, 6]);
+        let [h] = cell.one("state", state);
+        let [w, u, embed] = ["w", "u", "embed"].map(|name| cell.parameter(name, &[6, 6]));
+        let products = w.matmul(x) + w.transpose().matmul(h) + embed.matmul(u.matmul(h));
+        vec![(products + u.transpose().matmul(x * cell.parameter("b", &[6]))).tanh()]
+    });
+    let model = Own { step: step.unwrap(), network: Arc::new(network), start };
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(9);
+    let parameters = Parameters::random(model.network(), &mut rng);
+    let inputs = [vec![1, 2, 5], vec![3], vec![0, 0, 4, 1]];
+    let targets = [vec![Some(1)], vec![Some(5)], vec![Some(0)]];
+    let mut trainer = Trainer::new(model.clone(), parameters).unwrap();
+    for _ in 0..3 {
+        trainer.train(&inputs, &targets).unwrap();
+        let snapshot = trainer.parameters();
+        let mut engine = Engine::new(model.clone(), snapshot.clone()).unwrap();
+        assert!(trainer.forward(&inputs).unwrap() == engine.run(&inputs).unwrap());
+        // The way back reads transposes, which only a new trainer packs anew.
+        let mut fresh = Trainer::new(model.clone(), snapshot).unwrap();
+        let gradients = [&mut trainer, &mut fresh].map(|trainer| {
+            trainer.accumulate(&inputs, &targets, 1.0).unwrap();
+            trainer.gradients().unwrap()
+        });
+        assert!(gradients[0] == gradients[1]);
+        trainer.clear_gradients();
+    }
+}
