@@ -1,0 +1,120 @@
+//! A linear-chain CRF (Lafferty, McCallum and Pereira, ICML 2001): the log-probability of a
+//! sentence's tags.
+//!
+//! Calls name the elements of the scores along a path at index ports. The partition function is a
+//! log-sum-exp over the tags before.
+//!
+//! `cargo run --release -p edbatch --example crf`:
+//!
+//! ```text
+//! log-probabilities: [-16.673, -23.423, -40.553] …
+//! 1280 calls, 84 batches
+//! ```
+
+use std::sync::Arc;
+
+use edbatch::Engine;
+use edbatch_datasets::{Vocabulary, fixtures};
+use edbatch_graph::{CellBuilder, CellError, Kind, Network, Shape, Tensor, Value};
+use edbatch_models::{Build, BuildError, Model};
+use edbatch_runtime::Parameters;
+use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+
+#[derive(Clone)]
+pub(crate) struct Crf {
+    pub(crate) network: Arc<Network>,
+    tags: u32,
+    nothing: Value,
+    first: Kind,
+    from: Kind,
+    step: Kind,
+    gold: Kind,
+    likelihood: Kind,
+}
+
+impl Crf {
+    pub(crate) fn new(words: usize, tags: usize) -> Result<Self, CellError> {
+        let mut network = Network::new();
+        let scores = network.record("scores", [("a", Shape::Vector(tags as u32))])?;
+        let number = network.record("number", [("x", Shape::Vector(1))])?;
+        let nothing = network.initial(number, &["start"])?;
+        let first = network.cell("first", scores, |cell| {
+            vec![table(cell, "word", [words, tags]) + table(cell, "transition", [tags, tags])]
+        })?;
+        // The scores of all tags after a tag, if the path up to that tag has these scores.
+        let from = network.cell("from", scores, |cell| {
+            let (transition, [before]) =
+                (table(cell, "transition", [tags, tags]), cell.one("all", scores));
+            vec![before.select(cell.index("tag", tags)) + transition]
+        })?;
+        let step = network.cell("step", scores, |cell| {
+            let [before] = cell.many("from", scores).log_sum_exp();
+            vec![table(cell, "word", [words, tags]) + before]
+        })?;
+        let gold = network.cell("gold", number, |cell| {
+            let scores =
+                table(cell, "word", [words, tags]) + table(cell, "transition", [tags, tags]);
+            let [sum] = cell.one("sum", number);
+            vec![sum + scores.select(cell.index("tag", tags))]
+        })?;
+        let likelihood = network.cell("likelihood", number, |cell| {
+            let ([gold], [all]) = (cell.one("gold", number), cell.one("all", scores));
+            // The log-sum-exp of all tags is the difference of any score and its log-softmax.
+            vec![gold - (all - all.log_softmax()).slice(0, 1)]
+        })?;
+        let (network, tags) = (Arc::new(network), tags as u32);
+        Ok(Self { network, tags, nothing, first, from, step, gold, likelihood })
+    }
+}
+
+fn table<'c>(cell: &'c CellBuilder, name: &str, shape: [usize; 2]) -> Tensor<'c> {
+    cell.lookup(name, name, &shape)
+}
+
+impl Model for Crf {
+    /// The words and the tags of a sentence.
+    type Input = (Vec<u32>, Vec<u32>);
+
+    fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    async fn build(&self, build: &Build<'_>, input: &Self::Input) -> Result<(), BuildError> {
+        // A sentence begins after tag 0.
+        let (mut all, mut gold, mut before) = (None, self.nothing, 0);
+        for (&word, &tag) in input.0.iter().zip(&input.1) {
+            gold = build.call(self.gold, &[word, before, tag], &[gold])?;
+            all = Some(match all {
+                None => build.call(self.first, &[word, before], &[])?,
+                Some(all) => {
+                    let from = |tag| build.call(self.from, &[tag, tag], &[all]);
+                    let values = (0..self.tags).map(from).collect::<Result<Vec<_>, _>>()?;
+                    build.call(self.step, &[word], &values)?
+                }
+            });
+            before = tag;
+        }
+        let all = all.ok_or(BuildError::Input("a sentence without words".into()))?;
+        build.emit(build.call(self.likelihood, &[], &[gold, all])?);
+        Ok(())
+    }
+}
+
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let words = fixtures::vocabulary(fixtures::text::SENTENCE_VOCABULARY);
+    let mut tags = Vocabulary::new();
+    let sentences = fixtures::sentences().into_iter().map(|sentence| {
+        let of_words = sentence.words.iter().map(|word| words.id(word)).collect();
+        let of_tags = sentence.tags.iter().map(|tag| tags.insert(tag.as_deref().unwrap_or("O")));
+        (of_words, of_tags.collect())
+    });
+    let sentences: Vec<(Vec<u32>, Vec<u32>)> = sentences.collect();
+    let model = Crf::new(words.len(), tags.len())?;
+    let parameters = Parameters::random(&model.network, &mut Xoshiro256PlusPlus::seed_from_u64(1));
+    let mut engine = Engine::new(model, parameters)?;
+    let outputs = engine.run(&sentences)?;
+    let first: Vec<f32> = outputs.iter().take(3).map(|rows| rows.row(0)[0]).collect();
+    println!("log-probabilities: {first:.3?} …");
+    println!("{} calls, {} batches", engine.statistics().nodes, engine.statistics().batches);
+    Ok(())
+}

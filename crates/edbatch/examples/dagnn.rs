@@ -1,0 +1,115 @@
+//! DAGNN (Thost and Chen, "Directed Acyclic Graph Neural Networks", ICLR 2021): a node attends to
+//! its predecessors, and a GRU combines them with the node's own input.
+//!
+//! The score of an edge is linear in both nodes. The softmax cancels the part that is the same for
+//! all predecessors, so each node computes a score of its own, and no cell is called for an edge.
+//!
+//! `cargo run --release -p edbatch --example dagnn`:
+//!
+//! ```text
+//! the first graph: [0.0082, 0.0119, 0.0253]
+//! 890 calls, 24 batches
+//! ```
+
+use std::sync::Arc;
+
+use edbatch::Engine;
+use edbatch_graph::{CellBuilder, CellError, Kind, Network, RecordId, Shape, Tensor, Value};
+use edbatch_models::{Build, BuildError, Model};
+use edbatch_runtime::Parameters;
+use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
+
+const LAYERS: usize = 2;
+const CLASSES: usize = 3;
+
+/// A node: its type, and the indices of its predecessors, which are earlier nodes.
+pub(crate) type Node = (u32, Vec<usize>);
+
+#[derive(Clone)]
+pub(crate) struct Dagnn {
+    pub(crate) network: Arc<Network>,
+    none: Value,
+    embed: Kind,
+    layers: Vec<Kind>,
+    classify: Kind,
+}
+
+impl Dagnn {
+    pub(crate) fn new(types: usize, hidden: usize) -> Result<Self, CellError> {
+        let mut network = Network::new();
+        let fields = [("h", Shape::Vector(hidden as u32)), ("score", Shape::Vector(1))];
+        let state = network.record("state", fields)?;
+        let logits = network.record("logits", [("y", Shape::Vector(CLASSES as u32))])?;
+        let none = network.initial(state, &["none.h", "none.score"])?;
+        let embed = network.cell("embed", state, |cell| {
+            let x = cell.lookup("type", "embed", &[types, hidden]);
+            vec![x, cell.constant(0.0, Shape::Vector(1))]
+        })?;
+        let layer =
+            |layer| network.cell(&format!("layer {layer}"), state, |c| gru(c, layer, state));
+        let layers = (0..LAYERS).map(layer).collect::<Result<_, _>>()?;
+        let classify = network.cell("classify", logits, |cell| {
+            let [h, _] = cell.many("nodes", state).max();
+            vec![cell.parameter("classes", &[CLASSES, hidden]).matmul(h)]
+        })?;
+        Ok(Self { network: Arc::new(network), none, embed, layers, classify })
+    }
+}
+
+/// The GRU of a layer: its input is the layer below, its state the message of the predecessors.
+fn gru(cell: &CellBuilder, layer: usize, state: RecordId) -> Vec<Tensor<'_>> {
+    let [x, _] = cell.one("below", state);
+    let h = cell.many("predecessors", state).softmax_sum("score", "h");
+    let size = x.shape().elements();
+    let weight = |name: &str, rows| cell.parameter(&format!("{layer}.{name}"), &[rows, size]);
+    let [r, z] = ["r", "z"].map(|gate| {
+        let [w, u] = ["w", "u"].map(|p| weight(&format!("{p}_{gate}"), size));
+        (w.matmul(x) + u.matmul(h)).sigmoid()
+    });
+    let n = (weight("w_n", size).matmul(x) + r * weight("u_n", size).matmul(h)).tanh();
+    let next = n + z * (h - n);
+    vec![next, weight("score", 1).matmul(next)]
+}
+
+impl Model for Dagnn {
+    type Input = Vec<Node>;
+
+    fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    async fn build(&self, build: &Build<'_>, dag: &Vec<Node>) -> Result<(), BuildError> {
+        let embed = |(node, _): &Node| build.call(self.embed, &[*node], &[]);
+        let mut below: Vec<Value> = dag.iter().map(embed).collect::<Result<_, _>>()?;
+        for layer in &self.layers {
+            let mut states: Vec<Value> = Vec::with_capacity(dag.len());
+            for ((_, before), &below) in dag.iter().zip(&below) {
+                let mut values = vec![below];
+                values.extend(before.iter().map(|&node| states[node]));
+                if before.is_empty() {
+                    values.push(self.none);
+                }
+                states.push(build.call(*layer, &[], &values)?);
+            }
+            below = states;
+        }
+        build.emit(build.call(self.classify, &[], &below)?);
+        Ok(())
+    }
+}
+
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    let mut node = |node: usize| -> Node {
+        let before = (0..node).filter(|_| rng.random_range(0..node + 1) < 2).collect();
+        (rng.random_range(0..10), before)
+    };
+    let dags: Vec<Vec<Node>> = (5..25).map(|nodes| (0..nodes).map(&mut node).collect()).collect();
+    let model = Dagnn::new(10, 32)?;
+    let parameters = Parameters::random(&model.network, &mut rng);
+    let mut engine = Engine::new(model, parameters)?;
+    let outputs = engine.run(&dags)?;
+    println!("the first graph: {:.4?}", outputs[0].row(0));
+    println!("{} calls, {} batches", engine.statistics().nodes, engine.statistics().batches);
+    Ok(())
+}
