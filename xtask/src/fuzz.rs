@@ -29,7 +29,17 @@ pub(crate) struct Args {
 }
 
 const TARGETS: [&str; 9] = [
-    "readers", "models", "policies", "graphs", "pq_trees", "layouts", "marks", "networks", "trace",
+    "readers",
+    "models",
+    "policies",
+    "graphs",
+    "pq_trees",
+    "layouts",
+    "marks",
+    "network_file",
+    "call_lists",
+    "networks",
+    "trace",
 ];
 
 /// With an explicit target, the flags do not apply to build scripts and procedural macros.

@@ -101,7 +101,7 @@ impl fmt::Display for CallError {
                  an await must be carried across it"
             ),
             CallErrorReason::OtherNetwork => {
-                f.write_str("expected calls of the same network, got those of another one")
+                f.write_str("expected calls of the same network, got calls of another one")
             }
             CallErrorReason::Memory { nodes } => write!(
                 f,

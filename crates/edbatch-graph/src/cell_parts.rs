@@ -31,7 +31,7 @@ pub struct CellParts {
     pub name: String,
     /// The record that a call produces.
     pub record: RecordId,
-    /// The tables of which a call names a row.
+    /// The tables. A call names a row of each.
     pub tables: Vec<Table>,
     /// The ports at which a call reads values. Only the last may take any number of them.
     pub ports: Vec<Port>,

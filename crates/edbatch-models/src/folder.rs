@@ -159,9 +159,9 @@ impl Folder {
 
     /// Opens a file of inputs with their targets, and reads it lazily.
     ///
-    /// A tree has a target for each node, its label. A sentence has tags, a lattice has labels of its
-    /// characters, and a call list may have targets. A translator is forced along the lines of `targets`,
-    /// by default of the configuration's file of targets.
+    /// A tree has a target for each node, its label. A sentence has tags, a lattice has labels of
+    /// its characters, and a call list may have targets. A translator is forced along the lines of
+    /// `targets`, by default of the configuration's file of targets.
     ///
     /// # Errors
     /// If a file cannot be opened, or a translator has no file of targets.

@@ -11,7 +11,7 @@ pub struct JsonFault {
     pub column: usize,
     /// A description of what was expected there.
     pub expected: String,
-    /// What was found.
+    /// A description of the text found there.
     pub got: String,
 }
 

@@ -17,6 +17,9 @@
 //! # Ok::<(), edbatch_graph::CellError>(())
 //! ```
 //!
+//! [`CallLists`] is the tenth model: it runs any network, for example one that
+//! [`network_from_json`] reads, and its inputs are data, [`CallList`]s.
+//!
 //! Read `tree_lstm.rs` next, then [`Build`] for models that await computed values.
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
 //! Networks as text: `network.json`, version 1.
 //!
 //! Records, parameters and cells are referred to by name; tables, ports, fields and operations of a
-//! cell by number. Shapes of operations are inferred, not stored. All checks of cells are those of
-//! [`Network::add_cell`].
+//! cell by number. Shapes of operations are inferred, not stored. [`Network::add_cell`] checks
+//! the cells.
 
 mod operation;
 #[cfg(test)]
@@ -535,7 +535,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads an operation. All shapes but those of constants are inferred later.
+    /// Reads an operation. Its shape is inferred later, except for constants.
     fn instruction(&self, raw: &RawValue, of: &str) -> Result<Instruction, JsonFault> {
         let object = self.parse(raw, "{\"op\": \"…\", …}")?;
         let Operation { mut op, parameter, shape, operands } =

