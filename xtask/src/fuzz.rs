@@ -28,7 +28,7 @@ pub(crate) struct Args {
     seconds: u32,
 }
 
-const TARGETS: [&str; 9] = [
+const TARGETS: [&str; 11] = [
     "readers",
     "models",
     "policies",
