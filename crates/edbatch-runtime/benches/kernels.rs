@@ -1,7 +1,7 @@
 //! Speed of the kernels against the roofline of the core, and time per element.
 //!
 //! `cargo bench -p edbatch-runtime --bench kernels --features probe -- [products] [elements]
-//! [batched]` runs the named parts, or all of them. `edbatch cells` times whole cells. The
+//! [rows] [attention] [batched]` runs the named parts, or all of them. `edbatch cells` times whole cells. The
 //! argument `matrixmultiply` also measures the products of that crate. The measured functions take
 //! many short turns. The best and the median turn are printed, since other load on the machine can
 //! only slow them down. The environment variable `EDBATCH_CPU` chooses the instruction level.
@@ -13,11 +13,11 @@ use std::{
     time::Instant,
 };
 
-use edbatch_graph::Op;
+use edbatch_graph::{Op, Reduction};
 use edbatch_layout::{Elementwise, Register};
 use edbatch_runtime::kernels::{
-    GemmShape, Input, Left, Level, PackedWeights, Pass, Piece, RowsMut, RowsRef, Start, arg_max,
-    batched_gemm, elementwise, product, roofline,
+    GemmShape, Input, Left, Level, PackedWeights, Pass, Piece, RowsMut, RowsRef, Scored, Start,
+    arg_max, attention, batched_gemm, dot, elementwise, math, product, reduce, roofline,
 };
 
 fn main() {
@@ -36,6 +36,12 @@ fn main() {
     }
     if wants("elements") {
         elements(level);
+    }
+    if wants("rows") {
+        rows(level);
+    }
+    if wants("attention") {
+        attentions(level);
     }
     if wants("batched") {
         batched(level, peak);
@@ -108,7 +114,7 @@ fn elements(level: Level) {
     println!("\nfunctions, ns per element, best (median)");
     let mut x = noise(2048);
     x.iter_mut().for_each(|x| *x *= 4.0);
-    for function in [Op::Sigmoid, Op::Tanh, Op::Exp, Op::Log, Op::Relu] {
+    for function in [Op::Sigmoid, Op::Tanh, Op::Exp, Op::Log, Op::Relu, Op::Sqrt, Op::Erf] {
         let mut y = noise(2048);
         let program = Elementwise::new(1, &[(function, vec![Register(0)])], &[Register(1)]);
         let times = contest(&mut [&mut || {
@@ -124,6 +130,61 @@ fn elements(level: Level) {
     }]);
     let [best, median] = [times[0].0, times[0].1].map(|seconds| seconds * 1e9 / 8192.0);
     println!("arg-max: {best:.3} ({median:.3})");
+}
+
+/// Prints the time of functions of a row of 256 elements, and of the log-sum-exp of 20 such rows.
+fn rows(level: Level) {
+    const WIDTH: usize = 256;
+    println!("\nfunctions of a row of {WIDTH}, ns per element, best (median)");
+    let x = noise(20 * WIDTH);
+    let [mut a, mut b, mut c, mut d] = [(); 4].map(|()| x[..WIDTH].to_vec());
+    let (mut product, mut lse) = ([0.0], vec![0.0; WIDTH]);
+    let times = contest(&mut [
+        &mut || math::softmax(level, black_box(&mut a)),
+        &mut || math::log_softmax(level, black_box(&mut b)),
+        &mut || math::layer_norm(level, black_box(&mut c), 1e-5),
+        &mut || math::rms_norm(level, black_box(&mut d), 1e-5),
+        &mut || dot(level, black_box(&x[..WIDTH]), &x[WIDTH..2 * WIDTH], &mut product),
+        &mut || {
+            let values = RowsRef::Span { data: black_box(&x), stride: WIDTH };
+            let out = RowsMut::contiguous(&mut lse, WIDTH);
+            reduce(level, Reduction::LogSumExp, values, &[20], out);
+        },
+    ]);
+    let names =
+        ["softmax", "log-softmax", "layer norm", "RMS norm", "inner product", "log-sum-exp of 20"];
+    for (name, (best, median)) in names.into_iter().zip(times) {
+        let elements = if name.starts_with("log-sum") { x.len() } else { WIDTH };
+        let [best, median] = [best, median].map(|seconds| seconds * 1e9 / elements as f64);
+        println!("{name:18} {best:.3} ({median:.3})");
+    }
+}
+
+/// Prints the time of attention in ns for each pair of a query and a value.
+fn attentions(level: Level) {
+    println!("\nattention, ns per (query, value) pair: best (median)");
+    for (width, heads, count) in
+        [(64, 1, 20), (64, 4, 20), (256, 1, 5), (256, 1, 20), (256, 4, 20), (256, 1, 200)]
+    {
+        const QUERIES: usize = 16;
+        let (queries, values) = (noise(QUERIES * width), noise(count * width));
+        // All queries attend to the same values, in a shuffled order.
+        let offsets: Vec<u32> = (0..QUERIES)
+            .flat_map(|q| (0..count).map(move |j| ((q * 7 + j * 3) % count * width) as u32))
+            .collect();
+        let ends: Vec<u32> = (1..=QUERIES as u32).map(|end| end * count as u32).collect();
+        let (mut out, mut scores) = (noise(QUERIES * width), noise(count));
+        let times = contest(&mut [&mut || {
+            let rows = RowsRef::List { data: black_box(&values), offsets: &offsets };
+            let queries = RowsRef::Span { data: &queries, stride: width };
+            let scored = Scored::Keys { queries, keys: rows, width };
+            let out = RowsMut::contiguous(&mut out, width);
+            attention(level, heads, scored, rows, &ends, &mut scores, out);
+        }]);
+        let pairs = (QUERIES * count) as f64;
+        let [best, median] = [times[0].0, times[0].1].map(|seconds| seconds * 1e9 / pairs);
+        println!("width {width:3}, {heads} heads, {count:3} values: {best:6.1} ({median:6.1})");
+    }
 }
 
 /// Prints the speed of the products of MV-RNN, for one instance and for a batch of 32.
