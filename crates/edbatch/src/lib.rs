@@ -12,8 +12,8 @@
 //!
 //! Use it for inference over trees, lattices, sequences of different lengths, and decoders that
 //! choose when to stop. It pays for small and medium cells, for which running one instance at a
-//! time wastes most of the machine. A [`Trainer`] trains them, in batches too. Networks with the same graph for every input do not need it: any
-//! framework batches those.
+//! time wastes most of the machine. A [`Trainer`] trains such models, in batches too. Networks with
+//! the same graph for every input do not need it: any framework batches those.
 //!
 //! # What it costs
 //!

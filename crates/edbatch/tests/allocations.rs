@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use edbatch::{Engine, EngineOptions, Rows};
+use edbatch::{Engine, EngineOptions, Optimizer, Rows, Trainer, TrainerOptions};
 use edbatch_graph::{Kind, Network, Shape, Value};
 use edbatch_models::{Build, BuildError, LstmNmt, Model, NmtSizes, SourceSentence, Stop};
 use edbatch_runtime::Parameters;
@@ -75,6 +75,60 @@ fn allocations_without_awaits_do_not_grow_with_the_inputs() {
         // number of inputs.
         assert!(few <= 16 && many <= few + 12, "{few} for 4 inputs, {many} for 64");
     }
+}
+
+/// Words, each on its own.
+struct Words {
+    network: Arc<Network>,
+    word: Kind,
+}
+
+impl Model for Words {
+    type Input = Vec<u32>;
+
+    fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    async fn build(&self, build: &Build<'_>, words: &Vec<u32>) -> Result<(), BuildError> {
+        for &word in words {
+            build.emit(build.call(self.word, &[word], &[])?);
+        }
+        Ok(())
+    }
+}
+
+/// After the first update, which allocates moments, an update allocates nothing, unless a snapshot
+/// of the parameters still exists.
+#[test]
+fn updates_allocate_nothing() {
+    let mut network = Network::new();
+    let scores = network.record("scores", [("y", Shape::Vector(4))]).unwrap();
+    let word = network.cell("word", scores, |cell| {
+        let x = cell.lookup("word", "embed", &[50, 8]);
+        let hidden = cell.parameter("w", &[8, 8]).matmul(x) + cell.parameter("b", &[8]);
+        vec![cell.parameter("out", &[4, 8]).matmul(hidden.tanh())]
+    });
+    let word = word.unwrap();
+    let network = Arc::new(network);
+    let parameters = Parameters::random(&network, &mut Xoshiro256PlusPlus::seed_from_u64(3));
+    let options = TrainerOptions::new().optimizer(Optimizer::adam(1e-3)).clip_norm(1.0);
+    let mut trainer = Trainer::with_options(Words { network, word }, parameters, options).unwrap();
+    trainer.accumulate(&[vec![1, 2, 1]], &[vec![Some(1), None, Some(2)]], 1.0).unwrap();
+    let gradients = trainer.gradients().unwrap();
+    let mut update = || {
+        trainer.set_gradients(gradients.clone()).unwrap();
+        allocations(|| trainer.update().unwrap())
+    };
+    assert!(update() > 0, "moments");
+    assert_eq!([update(), update()], [0, 0]);
+    let snapshot = trainer.parameters();
+    trainer.set_gradients(gradients.clone()).unwrap();
+    // For each of four parameters, the elements and their counted reference.
+    assert_eq!(allocations(|| trainer.update().unwrap()), 8);
+    drop(snapshot);
+    trainer.set_gradients(gradients).unwrap();
+    assert_eq!(allocations(|| trainer.update().unwrap()), 0);
 }
 
 /// A decoder allocates a future for every input, but nothing for a step.

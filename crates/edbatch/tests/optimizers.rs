@@ -1,7 +1,7 @@
 //! Optimizers, rates, clipping and groups against `torch.optim`.
 //!
-//! `fixtures/optimizers.py` created the file with torch 2.15.0, in float64: gradients of a matrix, a
-//! vector and rows of a table, and the parameters after 20 updates, three in each epoch.
+//! `fixtures/optimizers.py` created the file with torch 2.15.0, in float64: gradients of a matrix,
+//! a vector and rows of a table, and the parameters after 20 updates, three in each epoch.
 
 use std::sync::Arc;
 

@@ -52,9 +52,9 @@ pub enum Rule {
         /// Added to the divisor.
         epsilon: f32,
     },
-    /// `m += new · (g² - m); d = g / (√m + epsilon)`; if centered, `v += new · (g - v)` and the root
-    /// is of `m - v²`. With a momentum, the last moment is `b = momentum · b + d`. Without one,
-    /// b is d. `w -= rate · b`
+    /// `m += new · (g² - m); d = g / (√m + epsilon)`; if centered, `v += new · (g - v)` and the
+    /// root is of `m - v²`. With a momentum, the last moment is `b = momentum · b + d`. Without
+    /// one, b is d. `w -= rate · b`
     RmsProp {
         /// The learning rate.
         rate: f32,

@@ -3,7 +3,7 @@
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, SeedableRng};
 
-/// Returns the mini-batches of an epoch: all indices from 0 to `n`, shuffled, `batch` at a time. The
+/// Returns the mini-batches of an epoch: all indices below `n`, shuffled, `batch` at a time. The
 /// last mini-batch may be smaller. A `batch` of 0 counts as 1.
 ///
 /// The order depends on the arguments alone, and is another in each epoch.

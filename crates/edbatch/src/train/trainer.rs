@@ -27,11 +27,11 @@ use crate::{EngineError, Report, RunError, Statistics, TrainError};
 /// A model with its parameters, which it trains on mini-batches.
 ///
 /// [`train`](Self::train) is a step of training: it [accumulates](Self::accumulate) gradients and
-/// [updates](Self::update) the parameters. Gradients are batched as outputs are: the way back runs the batches of the way forward in
-/// reverse order. [`accumulate`](Self::accumulate) computes a cross-entropy and its gradients.
-/// [`forward`](Self::forward) and [`backward`](Self::backward) leave the loss to the caller. Both
-/// add to the gradients of parameters, until [`update`](Self::update) or
-/// [`clear_gradients`](Self::clear_gradients).
+/// [updates](Self::update) the parameters. Gradients are batched as outputs are: the way back runs
+/// the batches of the way forward in reverse order. [`accumulate`](Self::accumulate) computes a
+/// cross-entropy and its gradients. [`forward`](Self::forward) and [`backward`](Self::backward)
+/// leave the loss to the caller. Both add to the gradients of parameters, until
+/// [`update`](Self::update) or [`clear_gradients`](Self::clear_gradients).
 ///
 /// The bits of gradients and of updated parameters do not depend on the policy, on threads, or on
 /// how inputs are divided between calls of `accumulate`.
