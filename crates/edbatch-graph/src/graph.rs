@@ -186,7 +186,7 @@ impl Graph {
     ) -> Result<Appended<'v>, CallError> {
         let initial = self.network.initial_values().len();
         self.check_first(other, first)
-            .and_then(|()| self.reserve(other))
+            .and_then(|()| self.reserve_for(other))
             .map_err(|reason| CallError { cell: "an appended graph".into(), reason })?;
         let appended = Appended {
             first,
@@ -233,20 +233,32 @@ impl Graph {
         Ok(())
     }
 
+    /// Makes room for a number of calls, with a number of rows and of values in all. Without it,
+    /// memory grows with the calls.
+    ///
+    /// # Errors
+    /// If the graph would have more than [`MAX_ENTRIES`](Self::MAX_ENTRIES) nodes or arguments, or
+    /// if the memory cannot be allocated.
+    pub fn reserve(&mut self, calls: usize, rows: usize, values: usize) -> Result<(), CallError> {
+        let cell = || "reserved calls".into();
+        if !has_room(self.nodes.len() + calls, self.rows.len() + rows, self.values.len() + values) {
+            return Err(CallError { cell: cell(), reason: CallErrorReason::Full });
+        }
+        let reserved = (self.nodes.try_reserve(calls))
+            .and_then(|()| self.rows.try_reserve(rows))
+            .and_then(|()| self.values.try_reserve(values));
+        let memory = CallErrorReason::Memory { nodes: self.nodes.len() };
+        reserved.map_err(|_| CallError { cell: cell(), reason: memory })
+    }
+
     /// Makes room for all calls and given values of another graph.
-    fn reserve(&mut self, other: &Self) -> Result<(), CallErrorReason> {
-        let nodes = self.nodes.len() + other.nodes.len();
-        let rows = self.rows.len() + other.rows.len();
-        let values = self.values.len() + other.values.len();
-        if !has_room(nodes, rows, values)
-            || self.given.len() + other.given.len() > Self::MAX_ENTRIES
-        {
+    fn reserve_for(&mut self, other: &Self) -> Result<(), CallErrorReason> {
+        if self.given.len() + other.given.len() > Self::MAX_ENTRIES {
             return Err(CallErrorReason::Full);
         }
-        let reserved = (self.nodes.try_reserve(other.nodes.len()))
-            .and_then(|()| self.rows.try_reserve(other.rows.len()))
-            .and_then(|()| self.values.try_reserve(other.values.len()))
-            .and_then(|()| self.given.try_reserve(other.given.len()));
+        self.reserve(other.nodes.len(), other.rows.len(), other.values.len())
+            .map_err(|error| error.reason)?;
+        let reserved = self.given.try_reserve(other.given.len());
         reserved.map_err(|_| CallErrorReason::Memory { nodes: self.nodes.len() })
     }
 

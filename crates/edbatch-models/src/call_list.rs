@@ -215,6 +215,16 @@ impl CallList {
         Ok(Self { graph, carried: 0, given, emitted, targets: None })
     }
 
+    /// Makes room for a number of calls, with a number of rows and of values in all.
+    pub(crate) fn reserve(
+        &mut self,
+        calls: usize,
+        rows: usize,
+        values: usize,
+    ) -> Result<(), CallError> {
+        self.graph.reserve(calls, rows, values)
+    }
+
     pub(crate) fn check_carried(&self, carried: usize) -> Result<(), CallError> {
         if carried == self.carried {
             return Ok(());

@@ -4,7 +4,6 @@
 //! whole line has been read, because values are numbered from the given ones, and the member
 //! `give` may follow.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -36,9 +35,12 @@ const SYNTAX: &str = "{\"calls\": [[\"cell\", row, value, [value, …]], …], \
 pub(super) struct LineReader {
     /// Cloned for each line: clones share the signatures of the cells.
     pub(super) empty: CallList,
-    kinds: HashMap<String, Kind>,
-    records: HashMap<String, RecordId>,
+    kinds: Names<Kind>,
+    records: Names<RecordId>,
 }
+
+/// Names in alphabetical order, for binary search: networks have few cells.
+type Names<I> = Vec<(String, I)>;
 
 /// The contents of a line, not yet checked against the network.
 struct Line<'r> {
@@ -67,9 +69,12 @@ enum Member {
 impl LineReader {
     pub(super) fn new(network: Arc<Network>) -> Self {
         let cells = network.cells().iter().enumerate();
-        let kinds = cells.map(|(kind, cell)| (cell.name().to_string(), Kind::new(kind))).collect();
+        let kinds = cells.map(|(kind, cell)| (cell.name().to_string(), Kind::new(kind)));
         let records = network.records().iter().zip(0..);
-        let records = records.map(|(record, id)| (record.name.clone(), RecordId(id))).collect();
+        let records = records.map(|(record, id)| (record.name.clone(), RecordId(id)));
+        let (mut kinds, mut records): (Names<_>, Names<_>) = (kinds.collect(), records.collect());
+        kinds.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        records.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         Self { empty: CallList::new(network), kinds, records }
     }
 
@@ -77,14 +82,16 @@ impl LineReader {
         if text.len() >= LONG {
             check_strings(text)?;
         }
+        // A call has about 16 bytes. Longer lines grow.
+        let calls = (text.len() / 16).min(1 << 10);
         let mut line = Line {
             reader: self,
             seen: [false; 4],
             given: Vec::new(),
             elements: Vec::new(),
-            calls: Vec::new(),
-            rows: Vec::new(),
-            values: Vec::new(),
+            calls: Vec::with_capacity(calls),
+            rows: Vec::with_capacity(calls),
+            values: Vec::with_capacity(calls),
             emitted: Vec::new(),
             targets: None,
         };
@@ -107,6 +114,9 @@ impl Line<'_> {
             raw.map_or(0, |raw| raw.get().as_ptr() as usize - text.as_ptr() as usize)
         };
         let mut list = self.reader.empty.clone();
+        list.reserve(self.calls.len(), self.rows.len(), self.values.len()).map_err(|error| {
+            JsonFault::new(text, 0, "a list that fits into memory", error.to_string())
+        })?;
         let (mut elements, mut given) = (self.elements.as_slice(), Vec::new());
         for (index, &(record, count)) in self.given.iter().enumerate() {
             let (row, rest) = elements.split_at(count);
@@ -410,7 +420,7 @@ fn end<'de, A: SeqAccess<'de>>(seq: &mut A, expected: &str) -> Result<(), A::Err
 
 /// The name of a cell or a record.
 struct Name<'n, I> {
-    names: &'n HashMap<String, I>,
+    names: &'n [(String, I)],
     what: &'n str,
 }
 
@@ -431,12 +441,13 @@ impl<I: Copy> Visitor<'_> for Name<'_, I> {
 
     #[inline]
     fn visit_str<E: Error>(self, name: &str) -> Result<I, E> {
-        self.names.get(name).copied().ok_or_else(|| {
-            mismatch(
+        match self.names.binary_search_by(|(known, _)| known.as_str().cmp(name)) {
+            Ok(index) => Ok(self.names[index].1),
+            Err(_) => Err(mismatch(
                 format_args!("a {} of the network", self.what),
                 format_args!("{:?}", shortened(name)),
-            )
-        })
+            )),
+        }
     }
 }
 
