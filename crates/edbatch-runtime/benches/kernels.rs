@@ -1,10 +1,11 @@
 //! Speed of the kernels against the roofline of the core, and time per element.
 //!
 //! `cargo bench -p edbatch-runtime --bench kernels --features probe -- [products] [elements]
-//! [rows] [attention] [batched]` runs the named parts, or all of them. `edbatch cells` times whole cells. The
-//! argument `matrixmultiply` also measures the products of that crate. The measured functions take
-//! many short turns. The best and the median turn are printed, since other load on the machine can
-//! only slow them down. The environment variable `EDBATCH_CPU` chooses the instruction level.
+//! [rows] [attention] [batched]` runs the named parts, or all of them. `edbatch cells` times whole
+//! cells. The argument `matrixmultiply` also measures the products of that crate. The measured
+//! functions take many short turns. The best and the median turn are printed, since other load on
+//! the machine can only slow them down. The environment variable `EDBATCH_CPU` chooses the
+//! instruction level.
 
 use std::{
     env,

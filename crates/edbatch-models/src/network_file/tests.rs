@@ -174,7 +174,8 @@ fn faults_have_a_place_and_an_expectation() {
     check(
         "\"by\": \"sum\"",
         "\"by\": \"min\"",
-        "18:5: expected a reduction of version 1: sum, mean, max, log_sum_exp, got \"min\" (cell node: v1)",
+        "18:5: expected a reduction of version 1: sum, mean, max, log_sum_exp, got \"min\" \
+         (cell node: v1)",
     );
     check(
         "\"op\": \"lookup\", \"table\": 0",

@@ -52,7 +52,7 @@ pub enum Rule {
         /// Added to the divisor.
         epsilon: f32,
     },
-    /// `m += new · (g² - m); d = g / (√m + epsilon)`; if centered, `v += new · (g - v)` and the
+    /// `m += new · (g² - m); d = g / (√m + epsilon)`; if centered, `v += new · (g - v)`, and the
     /// root is of `m - v²`. With a momentum, the last moment is `b = momentum · b + d`. Without
     /// one, b is d. `w -= rate · b`
     RmsProp {

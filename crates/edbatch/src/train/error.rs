@@ -165,7 +165,8 @@ impl fmt::Display for TrainError {
                 f.write_str("expected a gradient for each parameter, with its shape")
             }
             Self::Option { option, expected, got } => {
-                write!(f, "{option}: expected {expected}, got {got}")
+                // Debug writes large numbers as 1e39.
+                write!(f, "{option}: expected {expected}, got {got:?}")
             }
             Self::Group { prefix } => {
                 write!(f, "no parameter of the model has a name that begins with `{prefix}`")
