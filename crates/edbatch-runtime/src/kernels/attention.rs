@@ -6,6 +6,7 @@ use super::{
     dot::dots,
     isa::Level,
     lanewise::{self, Lanewise},
+    math::largest,
     rows::{RowsMut, RowsRef},
     simd::{self, Kernel, Simd},
 };
@@ -144,7 +145,7 @@ fn products<S: Simd>(
 /// Replaces each score by `exp(score - max)`. Returns the maximum and the sum, from left to right.
 #[inline(always)]
 fn exponentials<S: Simd>(simd: S, scores: &mut [f32]) -> [f32; 2] {
-    let largest = scores.iter().fold(f32::NEG_INFINITY, |max, &x| if x <= max { max } else { x });
+    let largest = largest(simd, scores);
     let max = simd.splat(largest);
     for part in scores.chunks_mut(S::LANES) {
         // SAFETY: `part` has its length, at most LANES.

@@ -64,23 +64,23 @@ impl Kernel for Norm<'_> {
             let mut sum = [0.0];
             SumRows { matrix: row, columns: len, out: &mut sum }.run(simd);
             let mean = simd.splat(sum[0] / len as f32);
-            each(simd, row, |x| simd.sub(x, mean));
+            each(simd, row, lanewise::Sub, mean);
         }
         // SAFETY: the row has `len` elements.
         let [squares] = unsafe { dots(simd, row.as_ptr(), [row.as_ptr()], len) };
         let root = simd.splat((squares / len as f32 + self.epsilon).sqrt());
-        each(simd, row, |x| simd.div(x, root));
+        each(simd, row, lanewise::Div, root);
     }
 }
 
-/// Replaces each vector x of a row by `f(x)`.
+/// Replaces each vector x of a row by `f(x, y)`.
 #[inline(always)]
-fn each<S: Simd>(simd: S, row: &mut [f32], f: impl Fn(S::Vector) -> S::Vector) {
+fn each<S: Simd>(simd: S, row: &mut [f32], f: impl Lanewise<2>, y: S::Vector) {
     for part in row.chunks_mut(S::LANES) {
         // SAFETY: `part` has its length, at most LANES.
         unsafe {
             let x = simd.load_first(part.as_ptr(), part.len());
-            simd.store_first(part.as_mut_ptr(), f(x), part.len());
+            simd.store_first(part.as_mut_ptr(), f.of(simd, [x, y]), part.len());
         }
     }
 }
@@ -121,6 +121,22 @@ impl Kernel for SumRows<'_> {
     }
 }
 
+/// Returns the largest element, or NaN if one is NaN; -∞ for an empty row.
+#[inline(always)]
+pub(super) fn largest<S: Simd>(simd: S, row: &[f32]) -> f32 {
+    let (vectors, rest) = row.split_at(row.len() - row.len() % S::LANES);
+    let mut max = simd.splat(f32::NEG_INFINITY);
+    for part in vectors.chunks_exact(S::LANES) {
+        // SAFETY: `part` has LANES elements.
+        max = lanewise::Max.of(simd, [max, unsafe { simd.load(part.as_ptr()) }]);
+    }
+    let mut lanes = [f32::NEG_INFINITY; MAX_LANES];
+    // SAFETY: LANES <= MAX_LANES.
+    unsafe { simd.store(lanes.as_mut_ptr(), max) };
+    let all = lanes.iter().chain(rest);
+    all.fold(f32::NEG_INFINITY, |max, &x| if x <= max || max.is_nan() { max } else { x })
+}
+
 struct Softmax<'a> {
     row: &'a mut [f32],
     log: bool,
@@ -137,8 +153,7 @@ impl Kernel for Softmax<'_> {
     /// ```
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) -> [f32; 2] {
-        let largest =
-            self.row.iter().fold(f32::NEG_INFINITY, |max, &x| if x <= max { max } else { x });
+        let largest = largest(simd, self.row);
         let max = simd.splat(largest);
         let len = self.row.len();
         let row = self.row.as_mut_ptr();

@@ -126,27 +126,41 @@ impl Kernel for LogSumExp<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let width = self.out.len();
+        let first = self.range.start;
         for (strip, out) in self.out.chunks_mut(S::LANES).enumerate() {
-            let (at, lanes) = (strip * S::LANES, out.len());
-            let load = |i: usize| {
-                let row = &self.rows.row(i, width)[at..at + lanes];
-                // SAFETY: `row` has `lanes` elements.
-                unsafe { simd.load_first(row.as_ptr(), lanes) }
-            };
-            let mut max = load(self.range.start);
-            for i in self.range.start + 1..self.range.end {
-                max = lanes_max(simd, max, load(i));
+            let columns = strip * S::LANES..strip * S::LANES + out.len();
+            let strip = Strip { rows: self.rows, width, columns };
+            let mut max = strip.load(simd, first);
+            for i in first + 1..self.range.end {
+                max = lanes_max(simd, max, strip.load(simd, i));
             }
             let is_infinite = simd.less(simd.splat(f32::MAX), simd.abs(max));
             let shift = simd.select(is_infinite, simd.splat(0.0), max);
-            let exp = |i: usize| lanewise::Exp.of(simd, [simd.sub(load(i), shift)]);
-            let mut sum = exp(self.range.start);
-            for i in self.range.start + 1..self.range.end {
-                sum = simd.add(sum, exp(i));
+            let mut sum = lanewise::Exp.of(simd, [simd.sub(strip.load(simd, first), shift)]);
+            for i in first + 1..self.range.end {
+                let x = simd.sub(strip.load(simd, i), shift);
+                sum = simd.add(sum, lanewise::Exp.of(simd, [x]));
             }
             let y = simd.add(shift, lanewise::Log.of(simd, [sum]));
-            // SAFETY: `out` has `lanes` elements.
-            unsafe { simd.store_first(out.as_mut_ptr(), y, lanes) };
+            // SAFETY: `out` has its length, at most LANES.
+            unsafe { simd.store_first(out.as_mut_ptr(), y, out.len()) };
         }
+    }
+}
+
+/// Columns of rows of this width, at most a vector.
+struct Strip<'a> {
+    rows: RowsRef<'a>,
+    width: usize,
+    columns: Range<usize>,
+}
+
+impl Strip<'_> {
+    /// Loads the columns of row `i`.
+    #[inline(always)]
+    fn load<S: Simd>(&self, simd: S, i: usize) -> S::Vector {
+        let row = &self.rows.row(i, self.width)[self.columns.clone()];
+        // SAFETY: `row` has its length, at most LANES.
+        unsafe { simd.load_first(row.as_ptr(), row.len()) }
     }
 }
