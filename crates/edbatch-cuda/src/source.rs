@@ -223,8 +223,8 @@ impl<'a> PhaseWriter<'a> {
         let CellStep::Normalize { by, from, rows, width, out } = step else {
             unreachable!("called for softmax and norms")
         };
-        let column = format!("first + i");
-        let (from, to) = (self.read(*from, "call", &column), self.write_to(*out, "call", &column));
+        let column = "first + i";
+        let (from, to) = (self.read(*from, "call", column), self.write_to(*out, "call", column));
         let (function, option) = match by {
             Normalization::Softmax => ("softmax_row", "false".into()),
             Normalization::LogSoftmax => ("softmax_row", "true".into()),
@@ -266,8 +266,8 @@ impl<'a> PhaseWriter<'a> {
         };
         let column = format!("head * {of_head} + c");
         let value = field(*values, &column);
-        let out = Place { offset: out.offset, ..*out };
-        let (written, to) = (self.read(out, "call", &column), self.write_to(out, "call", &column));
+        let (written, to) =
+            (self.read(*out, "call", &column), self.write_to(*out, "call", &column));
         let operand = self.tables() + usize::from(*port);
         line!(text, "        u32 calls = units.count == 0 ? 0 : j.count;");
         line!(text, "        for (u32 call = j.first; call < j.first + calls; ++call) {{");

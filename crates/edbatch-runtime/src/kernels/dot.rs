@@ -53,43 +53,43 @@ pub(super) unsafe fn dots<S: Simd, const N: usize>(
     len: usize,
 ) -> [f32; N] {
     const { assert!(MAX_LANES.is_multiple_of(S::LANES) && MAX_LANES / S::LANES <= 4) };
-    let mut sums = [[simd.splat(0.0); 4]; N];
+    // The partial sums of each part of 16 lanes, for each row.
+    let mut sums = [[simd.splat(0.0); N]; 4];
     let mut at = 0;
     // SAFETY: every vector ends at or before `len`.
     unsafe {
         while at + MAX_LANES <= len {
-            for part in 0..MAX_LANES / S::LANES {
+            for (part, sums) in sums.iter_mut().enumerate().take(MAX_LANES / S::LANES) {
                 let from = at + part * S::LANES;
                 let x = simd.load(left.add(from));
-                for n in 0..N {
-                    sums[n][part] = simd.mul_add(x, simd.load(right[n].add(from)), sums[n][part]);
+                for (sum, right) in sums.iter_mut().zip(right) {
+                    *sum = simd.mul_add(x, simd.load(right.add(from)), *sum);
                 }
             }
             at += MAX_LANES;
         }
-        for part in 0..MAX_LANES / S::LANES {
+        for (part, sums) in sums.iter_mut().enumerate().take(MAX_LANES / S::LANES) {
             let from = at + part * S::LANES;
             if from < len {
                 let lanes = S::LANES.min(len - from);
                 let x = simd.load_first(left.add(from), lanes);
-                for n in 0..N {
-                    let y = simd.load_first(right[n].add(from), lanes);
-                    sums[n][part] = simd.mul_add(x, y, sums[n][part]);
+                for (sum, right) in sums.iter_mut().zip(right) {
+                    *sum = simd.mul_add(x, simd.load_first(right.add(from), lanes), *sum);
                 }
             }
         }
     }
     let mut partial = [[0.0; MAX_LANES]; N];
-    for n in 0..N {
-        for part in 0..MAX_LANES / S::LANES {
+    for (part, sums) in sums.iter().enumerate().take(MAX_LANES / S::LANES) {
+        for (partial, &sum) in partial.iter_mut().zip(sums) {
             // SAFETY: the parts of a row of `partial` are LANES floats each.
-            unsafe { simd.store(partial[n].as_mut_ptr().add(part * S::LANES), sums[n][part]) };
+            unsafe { simd.store(partial.as_mut_ptr().add(part * S::LANES), sum) };
         }
     }
     let mut total = [0.0; N];
-    for i in 0..MAX_LANES {
-        for n in 0..N {
-            total[n] += partial[n][i];
+    for (total, partial) in total.iter_mut().zip(&partial) {
+        for x in partial {
+            *total += x;
         }
     }
     total
