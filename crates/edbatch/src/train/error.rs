@@ -165,8 +165,7 @@ impl fmt::Display for TrainError {
                 f.write_str("expected a gradient for each parameter, with its shape")
             }
             Self::Option { option, expected, got } => {
-                // Debug writes large numbers as 1e39.
-                write!(f, "{option}: expected {expected}, got {got:?}")
+                write!(f, "{option}: expected {expected}, got {got}")
             }
             Self::Group { prefix } => {
                 write!(f, "no parameter of the model has a name that begins with `{prefix}`")
