@@ -392,6 +392,22 @@ mod tests {
     }
 
     #[test]
+    fn reshaping_moves_nothing() {
+        let cell = "x -> m = matrix x, n = norm m, y = vector n, z = tanh y | z";
+        let expected = [
+            "s0+0 = layer-norm(0.5) port0+0 [2, 2]",
+            "element-wise [4]: r0 = s0+0; r1 = tanh r0; out+0 = r1",
+        ];
+        for style in [CellStyle::Planned, CellStyle::Hoisted] {
+            check(cell, style, &expected);
+        }
+        for style in [CellStyle::Paper, CellStyle::Batched, CellStyle::Declaration] {
+            let steps = CellText::parse(cell).compiled(style);
+            assert!(!steps.contains("out+0 = s") && steps.lines().count() == 3, "{steps}");
+        }
+    }
+
+    #[test]
     fn operands_that_are_not_contiguous_are_gathered() {
         let cell = "x -> a = tanh x, b = sigmoid x, c = w1 a, d = w2 b, p = c * a, q = d * b | p q";
         let gathered = ["s3+0 = s0+0 [4]", "s3+4 = s1+0 [4]"];

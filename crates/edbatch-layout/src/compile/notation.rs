@@ -5,7 +5,7 @@
 //! of values, which are summed. Equations follow, separated by commas, and the returned variables
 //! after `|`. Adjacent factors are multiplied. Of the parameters, `w` and `u` are 4 × 4 matrices,
 //! `v` is 4 × 8, `b` is a vector, and `t` is a row of a table. `[x y]` is a concatenation,
-//! `x'` the first half of x.
+//! `x'` the first half of x. `matrix x` and `vector m` reshape 4 elements to 2 × 2 and back.
 //! Vectors have 4 elements; upper-case names are 4 × 4 matrices.
 
 use std::collections::{BTreeMap, HashMap};
@@ -228,6 +228,9 @@ impl<'t> Parser<'t> {
             "tanh" => self.factor(scope).tanh(),
             "sigmoid" => self.factor(scope).sigmoid(),
             "softmax" => self.factor(scope).softmax(),
+            "norm" => self.factor(scope).layer_norm(0.5),
+            "matrix" => self.factor(scope).reshape(Shape::Matrix(2, 2)),
+            "vector" => self.factor(scope).reshape(Shape::Vector(SIZE as u32)),
             name => scope.get(name),
         };
         match self.words.next_if_eq(&"'") {
