@@ -20,7 +20,7 @@ const MAX_BENCHES: usize = 12_857;
 
 /// The limit for the workspace with its tests, so that moving code does not escape the count. The
 /// goal without gradients is 85,000.
-const MAX_WORKSPACE: usize = 104_590;
+const MAX_WORKSPACE: usize = 104_609;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {
