@@ -139,13 +139,14 @@ fn misfit(
     }
     let misfit = |(position, &value): (usize, &Value)| {
         let Port { name: port, record, .. } = &ports[position.min(ports.len() - 1)];
-        let (port, name) = (port.clone(), |record| network.fields(record).name.clone());
+        let name = |record| network.fields(record).name.clone();
         match record_of(value) {
             Some(got) if got == *record => None,
             Some(got) => {
-                Some(CallErrorReason::Record { port, expected: name(*record), got: name(got) })
+                let (port, expected) = (port.clone(), name(*record));
+                Some(CallErrorReason::Record { port, expected, got: name(got) })
             }
-            None => Some(CallErrorReason::NotInGraph { port, value: value.source() }),
+            None => Some(CallErrorReason::NotInGraph { port: port.clone(), value: value.source() }),
         }
     };
     values.iter().enumerate().find_map(misfit)

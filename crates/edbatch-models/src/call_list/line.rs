@@ -4,11 +4,12 @@
 //! whole line has been read, because values are numbered from the given ones, and the member
 //! `give` may follow.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use edbatch_graph::{Arity, CallError, Kind, Network, NodeId, RecordId, Value};
+use edbatch_graph::{Arity, CallError, Kind, Network, RecordId, Value};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde_json::value::RawValue;
@@ -39,8 +40,13 @@ pub(super) struct LineReader {
     records: Names<RecordId>,
 }
 
-/// Names in alphabetical order, for binary search: networks have few cells.
+/// Names in the order of [`by_length`], for binary search: networks have few cells.
 type Names<I> = Vec<(String, I)>;
+
+/// Compares lengths first: names of different lengths are told apart without reading them.
+fn by_length(a: &str, b: &str) -> Ordering {
+    a.len().cmp(&b.len()).then_with(|| a.cmp(b))
+}
 
 /// The contents of a line, not yet checked against the network.
 struct Line<'r> {
@@ -73,8 +79,8 @@ impl LineReader {
         let records = network.records().iter().zip(0..);
         let records = records.map(|(record, id)| (record.name.clone(), RecordId(id)));
         let (mut kinds, mut records): (Names<_>, Names<_>) = (kinds.collect(), records.collect());
-        kinds.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        records.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        kinds.sort_unstable_by(|a, b| by_length(&a.0, &b.0));
+        records.sort_unstable_by(|a, b| by_length(&a.0, &b.0));
         Self { empty: CallList::new(network), kinds, records }
     }
 
@@ -117,26 +123,24 @@ impl Line<'_> {
         list.reserve(self.calls.len(), self.rows.len(), self.values.len()).map_err(|error| {
             JsonFault::new(text, 0, "a list that fits into memory", error.to_string())
         })?;
-        let (mut elements, mut given) = (self.elements.as_slice(), Vec::new());
+        let mut elements = self.elements.as_slice();
+        // The values by their number: the given ones, then the results of the calls.
+        let mut made = Vec::with_capacity(self.given.len() + self.calls.len());
         for (index, &(record, count)) in self.given.iter().enumerate() {
             let (row, rest) = elements.split_at(count);
             elements = rest;
-            given.push(list.give(record, row).map_err(|error| {
+            made.push(list.give(record, row).map_err(|error| {
                 let byte = at(|line, index| line.give?.get(index).copied(), index);
                 JsonFault::new(text, byte, "a given value that fits its record", error.to_string())
             })?);
         }
         let network = self.reader.network();
-        // The value with a number, if `calls` calls precede its use.
-        let value = |number: i32, calls: usize| match usize::try_from(number) {
+        let value = |number: i32, made: &[Value]| match usize::try_from(number) {
             Err(_) => network.initial_value(number.unsigned_abs() as usize - 1),
-            Ok(number) => match number.checked_sub(given.len()) {
-                None => Some(given[number]),
-                Some(node) => (node < calls).then(|| NodeId::new(node).into()),
-            },
+            Ok(number) => made.get(number).copied(),
         };
-        let misnumbered = |byte, number: i32, calls: usize| {
-            let (made, initial) = (given.len() + calls, network.initial_values().len());
+        let misnumbered = |byte, number: i32, made: usize| {
+            let initial = network.initial_values().len();
             let expected = match initial {
                 0 => format!("the number of an earlier value, below {made}"),
                 _ => format!(
@@ -154,20 +158,19 @@ impl Line<'_> {
             values = rest;
             arguments.clear();
             for &number in now {
-                let argument = value(number, index);
-                arguments.push(argument.ok_or_else(|| misnumbered(place(index), number, index))?);
+                let misnumbered = || misnumbered(place(index), number, made.len());
+                arguments.push(value(number, &made).ok_or_else(misnumbered)?);
             }
             let (now, rest) = rows.split_at(network[kind].tables().len());
             rows = rest;
-            list.call(kind, now, &arguments).map_err(|error: CallError| {
+            made.push(list.call(kind, now, &arguments).map_err(|error: CallError| {
                 JsonFault::new(text, place(index), "a call that fits its cell", error.to_string())
-            })?;
+            })?);
         }
         let emit = |index| at(|line, index| line.emit?.get(index).copied(), index);
         for (index, &number) in self.emitted.iter().enumerate() {
-            let calls = self.calls.len();
-            let emitted =
-                value(number, calls).ok_or_else(|| misnumbered(emit(index), number, calls))?;
+            let misnumbered = || misnumbered(emit(index), number, made.len());
+            let emitted = value(number, &made).ok_or_else(misnumbered)?;
             list.emit(emitted).expect("a value of this list");
         }
         list.set_targets(self.targets).map_err(|error| {
@@ -441,7 +444,7 @@ impl<I: Copy> Visitor<'_> for Name<'_, I> {
 
     #[inline]
     fn visit_str<E: Error>(self, name: &str) -> Result<I, E> {
-        match self.names.binary_search_by(|(known, _)| known.as_str().cmp(name)) {
+        match self.names.binary_search_by(|(known, _)| by_length(known, name)) {
             Ok(index) => Ok(self.names[index].1),
             Err(_) => Err(mismatch(
                 format_args!("a {} of the network", self.what),
