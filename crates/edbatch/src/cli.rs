@@ -3,7 +3,9 @@
 mod cells;
 mod compile;
 mod corpus;
+mod evaluate;
 mod every_nth_line;
+mod examples;
 mod export;
 mod failure;
 mod finite;
@@ -14,6 +16,7 @@ mod init;
 mod learn;
 mod learning_data;
 mod memory;
+mod metric;
 mod mini_batch;
 mod output;
 mod parallel_map;
@@ -31,6 +34,7 @@ mod shards;
 mod statistics;
 mod svg;
 mod trace;
+mod train;
 
 use std::process::ExitCode;
 
@@ -51,6 +55,7 @@ struct Cli {
 enum Command {
     Cells(cells::Cells),
     Compile(compile::Compile),
+    Evaluate(evaluate::Evaluate),
     Export(export::Export),
     Gradients(gradients::Gradients),
     Infer(infer::Infer),
@@ -58,6 +63,7 @@ enum Command {
     Learn(learn::Learn),
     Schedule(schedule::Schedule),
     Shards(shards::Shards),
+    Train(Box<train::Train>),
 }
 
 /// Runs the command line. The exit code is 0 on success, 1 on failure and 2 on wrong usage.
@@ -66,6 +72,7 @@ pub(crate) fn main() -> ExitCode {
     let result = reserve::hold().and_then(|()| match command {
         Command::Cells(cells) => cells.run(),
         Command::Compile(compile) => compile.run(),
+        Command::Evaluate(evaluate) => evaluate.run(),
         Command::Export(export) => export.run(),
         Command::Gradients(gradients) => gradients.run(),
         Command::Infer(infer) => infer.run(),
@@ -73,6 +80,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Learn(learn) => learn.run(),
         Command::Schedule(schedule) => schedule.run(),
         Command::Shards(shards) => shards.run(),
+        Command::Train(train) => train.run(),
     });
     match result {
         // The program that reads the output has closed it.

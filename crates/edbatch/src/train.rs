@@ -7,6 +7,7 @@ mod order;
 mod pass;
 mod reference;
 mod targets;
+mod text;
 mod trainer;
 mod wire;
 

@@ -111,16 +111,22 @@ impl TrainError {
     /// Converts an error of a part that begins at input `first` into an error of all inputs.
     #[must_use]
     pub fn of_part(mut self, first: usize) -> Self {
-        match &mut self {
+        self.input_mut().into_iter().for_each(|input| *input += first);
+        self
+    }
+
+    /// Returns the index of the input that failed, so that callers can replace it by an index among
+    /// all their inputs.
+    pub fn input_mut(&mut self) -> Option<&mut usize> {
+        match self {
             Self::Input { input, .. }
             | Self::Awaits { input }
             | Self::Targets { input, .. }
             | Self::Target { input, .. }
             | Self::Scores { input, .. }
-            | Self::NotFiniteLoss { input } => *input += first,
-            _ => {}
+            | Self::NotFiniteLoss { input } => Some(input),
+            _ => None,
         }
-        self
     }
 }
 

@@ -92,6 +92,9 @@ pub struct Trainer<M> {
     times: Times,
 }
 
+/// Separates a state's text from the caller's note.
+const NOTE: &str = "\nnote=\n";
+
 /// A step of training.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TrainReport {
@@ -270,15 +273,34 @@ impl<M: Model> Trainer<M> {
     /// # Errors
     /// If serialization fails.
     pub fn state(&mut self) -> Result<Vec<u8>, TrainError> {
+        self.state_with_note("")
+    }
+
+    /// Returns the [`state`](Self::state) with any text of the caller, such as the position in an
+    /// epoch, for [`note_of`](Self::note_of).
+    ///
+    /// # Errors
+    /// If serialization fails.
+    pub fn state_with_note(&mut self, note: &str) -> Result<Vec<u8>, TrainError> {
         let Epochs { ended, best, bad, factor } = self.epochs;
         let (rule, updates) = (self.rule(), self.steps);
         let text = format!(
             "optimizer={rule}\nupdates={updates}\nepochs={ended}\nbest={best:?}\nbad_epochs={bad}\n\
-             plateau={factor:?}"
+             plateau={factor:?}{NOTE}{note}"
         );
         let state = training(&mut *self.backend).state();
         let (network, rule) = (self.model.network(), &self.optimizer.rule);
         state.to_safetensors(network, rule, text).map_err(TrainError::Parameters)
+    }
+
+    /// Returns the text that was passed to [`state_with_note`](Self::state_with_note).
+    ///
+    /// # Errors
+    /// If the bytes are not a state.
+    pub fn note_of(state: &[u8]) -> Result<String, TrainError> {
+        let text = TrainingState::text(state).map_err(TrainError::Parameters)?;
+        let note = text.split_once(NOTE).map(|(_, note)| note.to_string());
+        note.ok_or_else(|| TrainError::State { why: "it has no note".into() })
     }
 
     /// Continues from a state that [`state`](Self::state) returned, of a trainer with the same

@@ -17,3 +17,4 @@ mod policies;
 mod shard_failures;
 mod shards;
 mod trace;
+mod train;

@@ -1,0 +1,53 @@
+//! `edbatch evaluate`: the quality of a model on examples.
+
+use std::path::PathBuf;
+use std::thread::available_parallelism;
+
+use clap::Args;
+use edbatch::{Engine, EngineOptions, Loaded, load};
+
+use super::examples::Examples;
+use super::failure::Failure;
+use super::metric::Metric;
+use super::number_of_threads;
+use super::output::print;
+
+/// Computes a metric of a model on examples, and prints one line, such as `accuracy: 0.7312`.
+///
+/// Targets are the labels of trees, the tags of sentences and the labels of lattices. A translator
+/// is forced along the lines of `--targets`.
+#[derive(Args)]
+#[command(after_help = "\
+Example:
+  edbatch evaluate model --input test.txt --metric accuracy")]
+pub(crate) struct Evaluate {
+    /// Folder of the model.
+    dir: PathBuf,
+    /// File of inputs with targets, plain or .gz.
+    #[arg(long, value_name = "FILE")]
+    input: PathBuf,
+    /// File of translations, one for each line of the input [default: "target" of config.json].
+    #[arg(long, value_name = "FILE")]
+    targets: Option<PathBuf>,
+    /// Metric to compute.
+    #[arg(long, value_enum, value_name = "M")]
+    metric: Metric,
+    /// Number of threads that share each mini-batch. By default the number of cores.
+    #[arg(long, value_name = "N", value_parser = number_of_threads)]
+    threads: Option<usize>,
+}
+
+impl Evaluate {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let Loaded { folder, model, parameters } = load(&self.dir).map_err(Failure::new)?;
+        self.metric.check(&folder)?;
+        let targets = self.targets.as_slice();
+        let examples = Examples::read(&folder, std::slice::from_ref(&self.input), targets)?;
+        let threads =
+            self.threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
+        let options = EngineOptions::new().threads(threads);
+        let mut engine = Engine::with_options(model, parameters, options).map_err(Failure::new)?;
+        let value = self.metric.evaluate(&mut engine, &folder, &examples)?;
+        print(&format!("{}: {value:.4}\n", self.metric.name()))
+    }
+}
