@@ -537,7 +537,17 @@ impl Additions<'_> {
         };
         let outputs = vars;
         let row = record;
-        self.network.cells.push(Cell { name, tables, ports, instructions, outputs, record, row });
+        let declared = None;
+        self.network.cells.push(Cell {
+            name,
+            tables,
+            ports,
+            instructions,
+            outputs,
+            record,
+            row,
+            declared,
+        });
         Ok(Kind(kind))
     }
 }

@@ -11,6 +11,7 @@ use crate::cell_parts::{
     LAST_PORT, expected_epsilon, expected_parameter, expected_rows, expected_size, expected_table,
     is_epsilon, is_index_size,
 };
+use crate::dropout::{expected_rate, is_rate};
 use crate::network::{CellError, Declarations, MAX_ITEMS, OWN_RECORD, VALID_SIZE};
 use crate::op::{attention_shape, softmax_sum_shape};
 use crate::{Arity, CellParts, Instruction, Op, Port, RecordId, Reduction, Shape, Table, Var};
@@ -395,6 +396,18 @@ impl<'c> Tensor<'c> {
     #[must_use]
     pub fn reshape(self, shape: Shape) -> Self {
         self.cell.apply(Op::Reshape(shape), &[self])
+    }
+
+    /// Returns a vector of which training sets each element to 0 with probability `rate`, and
+    /// multiplies all others by 1 ÷ (1 − `rate`) (Srivastava et al., 2014). Inference computes the
+    /// vector itself.
+    #[must_use]
+    pub fn dropout(self, rate: f32) -> Self {
+        match is_rate(rate) {
+            true if rate == 0.0 => self,
+            true => self.cell.apply(Op::Dropout(rate), &[self]),
+            false => self.cell.invalid("dropout", &[self.shape()], &expected_rate(rate)),
+        }
     }
 
     /// Returns the element of a vector, or the row of a matrix, that the call names at an

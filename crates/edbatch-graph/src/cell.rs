@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use crate::dropout::Declared;
 use crate::{Kind, Network, NodeId, Op, PlainDag, Shape};
 
 /// A variable of a cell: the result of one of its operations.
@@ -44,6 +45,8 @@ pub struct Cell {
     pub(crate) outputs: Vec<Var>,
     pub(crate) record: RecordId,
     pub(crate) row: RecordId,
+    /// The equations as they were declared, if they have dropout.
+    pub(crate) declared: Option<Box<Declared>>,
 }
 
 /// A port whose argument is the index of a row of a parameter, for example of an embedding. An
@@ -108,7 +111,8 @@ impl Cell {
         &self.ports
     }
 
-    /// Returns all operations. Variable `v` is the result of the operation at index `v`.
+    /// Returns all operations, without dropout. Variable `v` is the result of the operation at
+    /// index `v`.
     #[must_use]
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
@@ -190,7 +194,8 @@ impl Cell {
         name
     }
 
-    /// Displays the cell, one line per operation, with the names of parameters and ports.
+    /// Displays the cell, one line per operation, with the names of parameters and ports. Shows
+    /// dropout where it was declared.
     #[must_use]
     pub fn display<'a>(&'a self, network: &'a Network) -> impl fmt::Display + 'a {
         DisplayCell { cell: self, network }
@@ -205,13 +210,17 @@ struct DisplayCell<'a> {
 impl fmt::Display for DisplayCell<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { cell, network } = self;
+        let (instructions, outputs) = match &cell.declared {
+            Some(declared) => (&declared.instructions, &declared.outputs),
+            None => (&cell.instructions, &cell.outputs),
+        };
         let field = |port: u16, field: u16| {
             let port = &cell.ports[usize::from(port)];
             let field = &network.fields(port.record).fields[usize::from(field)];
             format!("{}.{}", port.name, field.name)
         };
         writeln!(f, "{}:", cell.name)?;
-        for (v, instruction) in cell.instructions.iter().enumerate() {
+        for (v, instruction) in instructions.iter().enumerate() {
             write!(f, "  v{v} = ")?;
             match instruction.op {
                 Op::Input { port, field: index } => write!(f, "{}", field(port, index))?,
@@ -245,7 +254,7 @@ impl fmt::Display for DisplayCell<'_> {
             writeln!(f, " : {}", instruction.shape)?;
         }
         write!(f, "  return")?;
-        for output in &cell.outputs {
+        for output in outputs {
             write!(f, " {output}")?;
         }
         writeln!(f)

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::dropout::{Declared, expected_rate, is_rate};
 use crate::network::{CellError, Declarations, MAX_ITEMS, OWN_RECORD, VALID_SIZE};
 use crate::op::{attention_shape, softmax_sum_shape};
 use crate::{Arity, Cell, Instruction, Kind, Network, Op, Port, RecordId, Shape, Table, Var};
@@ -54,13 +55,20 @@ impl Cell {
     /// Returns a copy of the cell's parts.
     #[must_use]
     pub fn to_parts(&self) -> CellParts {
+        let Declared { instructions, outputs } = match &self.declared {
+            Some(declared) => (**declared).clone(),
+            None => {
+                let (instructions, outputs) = (self.instructions.clone(), self.outputs.clone());
+                Declared { instructions, outputs }
+            }
+        };
         CellParts {
             name: self.name.clone(),
             record: self.record,
             tables: self.tables.clone(),
             ports: self.ports.clone(),
-            instructions: self.instructions.clone(),
-            outputs: self.outputs.clone(),
+            instructions,
+            outputs,
         }
     }
 }
@@ -84,8 +92,10 @@ impl Network {
         })?;
         self.check(&parts).all()?;
         let CellParts { name, record, tables, ports, instructions, outputs } = parts;
-        let row = record;
-        self.cells.push(Cell { name, record, row, tables, ports, instructions, outputs });
+        let declared = Declared { instructions, outputs };
+        let Declared { instructions, outputs } = declared.without_dropout();
+        let (row, declared) = (record, declared.has_dropout().then(|| Box::new(declared)));
+        self.cells.push(Cell { name, record, row, tables, ports, instructions, outputs, declared });
         Ok(Kind(kind))
     }
 
@@ -125,8 +135,12 @@ impl Check<'_> {
         if usize::from(parts.record.0) >= self.declarations.records.len() {
             return self.error(&"cell", &[], OWN_RECORD);
         }
+        let dropout = |instruction: &&Instruction| matches!(instruction.op, Op::Dropout(_));
+        let dropouts = parts.instructions.iter().filter(dropout).count();
         for (items, what) in [
             (parts.tables.len(), "tables"),
+            // Each dropout takes a table in training.
+            (parts.tables.len() + dropouts, "tables and dropouts"),
             (parts.ports.len(), "ports"),
             (parts.instructions.len(), "operations"),
         ] {
@@ -247,6 +261,9 @@ impl Check<'_> {
             Op::LayerNorm(epsilon) | Op::RmsNorm(epsilon) if !is_epsilon(epsilon) => {
                 Err(Misfit { shapes: operands.into(), expected: expected_epsilon(epsilon) })
             }
+            Op::Dropout(rate) if !is_rate(rate) => {
+                Err(Misfit { shapes: operands.into(), expected: expected_rate(rate) })
+            }
             Op::Parameter(id) => {
                 let Some(parameter) = self.declarations.parameters.get(id.0 as usize) else {
                     return misfit(OWN_PARAMETER.into());
@@ -288,7 +305,8 @@ impl Check<'_> {
             | Op::Reshape(_)
             | Op::Concat
             | Op::Slice { .. }
-            | Op::Transpose => self.plain(op, operands),
+            | Op::Transpose
+            | Op::Dropout(_) => self.plain(op, operands),
         }
     }
 

@@ -209,6 +209,33 @@ impl Graph {
         Ok(appended)
     }
 
+    /// Replaces the contents of `to` by the nodes and given values of this graph. The cells of its
+    /// network may have further tables. `row` returns a row of each, given the node and the table's
+    /// number of rows. Values of this graph are values of `to`.
+    ///
+    /// # Panics
+    /// If the networks have different numbers of cells, or a row is not in its table.
+    pub fn copy_with_rows(&self, to: &mut Self, mut row: impl FnMut(NodeId, u32) -> u32) {
+        assert_eq!(self.signatures.len(), to.signatures.len(), "the numbers of cells");
+        to.nodes.clear();
+        to.rows.clear();
+        to.values.clone_from(&self.values);
+        to.given.clone_from(&self.given);
+        to.generation = self.generation;
+        for (index, node) in self.nodes.iter().enumerate() {
+            let (first, id) = (to.rows.len() as u32, NodeId::new(index));
+            let own = self.rows(id);
+            to.rows.extend_from_slice(own);
+            let tables = &to.network[node.kind].tables()[own.len()..];
+            for table in tables {
+                let row = row(id, table.rows);
+                assert!(row < table.rows, "a row of table {}", table.name);
+                to.rows.push(row);
+            }
+            to.nodes.push(Node { rows: first, ..*node });
+        }
+    }
+
     fn check_first(&self, other: &Self, first: &[Value]) -> Result<(), CallErrorReason> {
         if !Arc::ptr_eq(&self.network, &other.network) && self.network != other.network {
             return Err(CallErrorReason::OtherNetwork);

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::builder::CellBuilder;
 use crate::id::Generation;
-use crate::{Cell, Kind, ParameterId, RecordId, Shape, Tensor, Value};
+use crate::{Cell, Kind, Mask, ParameterId, RecordId, Shape, Tensor, Value};
 
 /// The records, parameters, cells and initial values of a model. Declared once, before any input.
 ///
@@ -292,6 +292,16 @@ impl Declarations {
         self.parameters.push(Parameter { name: name.into(), dims: dims.into() });
         self.parameter_ids.insert(name.into(), id);
         Ok(id)
+    }
+
+    /// Declares a table of masks.
+    pub(crate) fn mask(&mut self, rate: f32, width: u32) -> ParameterId {
+        let mut name = format!("dropout {rate} of {width}");
+        while self.parameter_ids.contains_key(&name) {
+            name.push('\'');
+        }
+        let dims = [Mask::ROWS as usize, width as usize];
+        self.parameter(&name, &dims).expect("a new name and a small table")
     }
 
     /// Removes all parameters except the first `known`.

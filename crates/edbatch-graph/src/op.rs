@@ -117,6 +117,10 @@ pub enum Op {
     },
     /// The transpose of a matrix.
     Transpose,
+    /// A vector, of which training sets each element to 0 with this probability, and multiplies all
+    /// others by 1 ÷ (1 − rate). Only in [`CellParts`](crate::CellParts): a cell has the
+    /// equations of inference, and [`Network::masked`](crate::Network::masked) those of training.
+    Dropout(f32),
     /// A gradient times the slope of an activation function: `g ∘ f'(x)`, computed from `g` and
     /// from the function's result `f(x)`. Only in adjoint cells, like the operations that follow.
     Slope(Slope),
@@ -304,6 +308,8 @@ impl Op {
             (Self::Slice { start, rows }, &[shape]) => slice(shape, start, rows),
             (Self::Transpose, &[Matrix(rows, columns)]) => Ok(Matrix(columns, rows)),
             (Self::Transpose, _) => Err("a matrix".into()),
+            (Self::Dropout(_), &[Vector(n)]) => Ok(Vector(n)),
+            (Self::Dropout(_), _) => Err("a vector".into()),
             (Self::Slope(_), &[a, b]) if a == b => Ok(a),
             (Self::Slope(_), _) => Err("two operands of equal shapes".into()),
             (Self::Fold(to), &[from]) if broadcast(from, to) == Some(from) => Ok(to),
@@ -435,6 +441,7 @@ impl fmt::Display for Op {
                 write!(f, "slice {start}..{}", u64::from(*start) + u64::from(*rows))
             }
             Self::Transpose => f.write_str("transpose"),
+            Self::Dropout(rate) => write!(f, "dropout {rate}"),
             Self::Slope(Slope::Sigmoid) => f.write_str("slope of sigmoid"),
             Self::Slope(Slope::Tanh) => f.write_str("slope of tanh"),
             Self::Slope(Slope::Relu) => f.write_str("slope of relu"),

@@ -121,8 +121,9 @@ pub struct RowAdjoint {
     pub sums: Vec<ParameterSum>,
 }
 
-/// Adds adjoint cells to a network. `trained` selects the parameters whose gradients are needed,
-/// and `given` the records of given values whose gradients are needed.
+/// Adds adjoint cells to a network, without dropout: [`Network::masked`] has it. `trained` selects
+/// the parameters whose gradients are needed, and `given` the records of given values whose
+/// gradients are needed.
 ///
 /// ```
 /// use edbatch_graph::{Network, Shape, training_network};
@@ -160,6 +161,7 @@ pub fn training_network(
     let needed = Needed::new(network, trained, given);
     let (mut extended, mut records) = (network.clone(), GradientRecords::new());
     extended.has_adjoints = true;
+    extended.cells.iter_mut().for_each(|cell| cell.declared = None);
     let adjoints = (0..network.cells().len())
         .map(|kind| derive(&mut extended, Kind::new(kind), &needed, &mut records))
         .collect::<Result<_, _>>()?;

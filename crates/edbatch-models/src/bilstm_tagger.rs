@@ -16,7 +16,7 @@ use crate::stack::{Reads, Stack, Step};
 /// The BiLSTM tagger: a forward and a backward stack of LSTMs, and a small network on top.
 #[derive(Clone, Debug)]
 pub struct BiLstmTagger {
-    network: Arc<Network>,
+    pub(crate) network: Arc<Network>,
     tagger: Tagger,
 }
 

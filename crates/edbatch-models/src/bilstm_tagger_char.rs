@@ -23,7 +23,7 @@ use crate::stack::{Reads, Stack, Step};
 /// The BiLSTM tagger with characters: unknown words are read character by character.
 #[derive(Clone, Debug)]
 pub struct BiLstmTaggerChar {
-    network: Arc<Network>,
+    pub(crate) network: Arc<Network>,
     embed: Kind,
     forward: Stack,
     backward: Stack,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// The contents of a `config.json`. Other members, such as descriptions, are ignored.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ModelConfig {
     /// The name of the model.
     pub model: ModelName,
@@ -37,6 +37,12 @@ pub struct ModelConfig {
     /// Elements of a hidden vector of the stacks over characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub char_hidden: Option<usize>,
+    /// Rate of dropout in training, of embeddings and of states that outputs read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropout: Option<f32>,
+    /// Rate of dropout in training, of states that outputs read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropout_output: Option<f32>,
 }
 
 /// The name of a model, as in `config.json` and on the command line.
@@ -161,6 +167,8 @@ impl ModelConfig {
             layers: tagger.then_some(2),
             char_embed: spells.then_some(embed / 2),
             char_hidden: spells.then_some(embed / 2),
+            dropout: None,
+            dropout_output: None,
         }
     }
 
@@ -182,6 +190,13 @@ impl ModelConfig {
         for (member, size, max) in sizes {
             if let Some(size) = size.filter(|size| !(1..=max).contains(size)) {
                 return Err(ConfigError(format!("\"{member}\": expected 1 to {max}, got {size}")));
+            }
+        }
+        let rates = [("dropout", self.dropout), ("dropout_output", self.dropout_output)];
+        for (member, rate) in rates {
+            if let Some(rate) = rate.filter(|rate| !(0.0..1.0).contains(rate)) {
+                let expected = "expected 0 to below 1";
+                return Err(ConfigError(format!("\"{member}\": {expected}, got {rate}")));
             }
         }
         Ok(())

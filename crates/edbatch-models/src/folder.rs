@@ -29,7 +29,7 @@ use crate::{
 /// std::fs::create_dir_all(&dir)?;
 /// std::fs::write(dir.join("trees.txt"), BINARY_TREES)?;
 ///
-/// let counted = build_vocabularies(ModelName::TreeLstm.family(), &[dir.join("trees.txt")])?;
+/// let counted = build_vocabularies(ModelName::TreeLstm.family(), &[dir.join("trees.txt")], None)?;
 /// let mut config = ModelConfig::new(ModelName::TreeLstm, 8, None, counted.outputs);
 /// config.input = "trees.txt".into();
 /// Folder::write(&config, &counted.lexicon, &dir)?;

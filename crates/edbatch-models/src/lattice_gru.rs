@@ -16,7 +16,7 @@ use crate::model::{BuildError, Model};
 /// A GRU over a lattice of characters and dictionary words, with scores for every character.
 #[derive(Clone, Debug)]
 pub struct LatticeGru {
-    network: Arc<Network>,
+    pub(crate) network: Arc<Network>,
     wiring: Wiring,
 }
 

@@ -15,7 +15,7 @@ use crate::model::{BuildError, Model};
 /// A translator: an LSTM reads the source, another writes the target word by word.
 #[derive(Clone, Debug)]
 pub struct LstmNmt {
-    network: Arc<Network>,
+    pub(crate) network: Arc<Network>,
     start: Value,
     encoder: Kind,
     decoder: Kind,

@@ -18,7 +18,7 @@ use crate::tree::Wiring;
 /// that transforms its sibling's meaning.
 #[derive(Clone, Debug)]
 pub struct MvRnn {
-    network: Arc<Network>,
+    pub(crate) network: Arc<Network>,
     wiring: Wiring<2>,
     node: Kind,
 }

@@ -160,7 +160,8 @@ pub fn network_to_json(network: &Network) -> Result<String, UnwritableNetwork> {
         });
         write!(out, "{},\n   \"operations\": [", list(ports)).expect(WRITING);
         let mut separator = Separator::new("");
-        for (var, instruction) in cell.instructions().iter().enumerate() {
+        let parts = cell.to_parts();
+        for (var, instruction) in parts.instructions.iter().enumerate() {
             separator.write(&mut out, "\n    ");
             operation::write(&mut out, instruction, network).map_err(
                 |Mismatch { expected, .. }| {
@@ -170,7 +171,7 @@ pub fn network_to_json(network: &Network) -> Result<String, UnwritableNetwork> {
                 },
             )?;
         }
-        let outputs = list(cell.outputs().iter().map(|var| var.0.to_string()));
+        let outputs = list(parts.outputs.iter().map(|var| var.0.to_string()));
         write!(out, "],\n   \"outputs\": {outputs}}}").expect(WRITING);
     }
     out.push_str("]}\n");

@@ -16,7 +16,7 @@ use crate::tree::{TreeSizes, Wiring};
 /// The binary TreeGRU: a node's state is the mean of one GRU step per child. Scores every node.
 #[derive(Clone, Debug)]
 pub struct TreeGru {
-    network: Arc<Network>,
+    pub(crate) network: Arc<Network>,
     wiring: Wiring<1>,
     node: Kind,
 }

@@ -16,7 +16,7 @@ use crate::tree::{TreeSizes, Wiring, lstm_leaf, lstm_node};
 /// The binary TreeLSTM over parse trees, with scores for every node.
 #[derive(Clone, Debug)]
 pub struct TreeLstm {
-    network: Arc<Network>,
+    pub(crate) network: Arc<Network>,
     wiring: Wiring<1>,
     node: Kind,
 }

@@ -17,7 +17,7 @@ use crate::tree::{TreeSizes, Wiring, lstm_leaf, lstm_node};
 /// The binary TreeLSTM with two kinds of inner nodes, each with its own parameters.
 #[derive(Clone, Debug)]
 pub struct TreeLstm2Type {
-    network: Arc<Network>,
+    pub(crate) network: Arc<Network>,
     wiring: Wiring<1>,
     nodes: [Kind; 2],
 }

@@ -28,7 +28,8 @@ pub struct Vocabularies {
 ///
 /// If all labels are numbers below 65,536, they are class numbers, and the number of classes is the
 /// largest label plus one. Otherwise each distinct label is a class. The characters and words of
-/// arc files keep their numbers. For taggers with characters, the vocabulary contains the words
+/// arc files keep their numbers. Of other files, a vocabulary contains the words and characters
+/// that occur at least `min_count` times; by default all, and for taggers with characters the words
 /// that occur more than five times. Tokens that are empty or contain a line end stay unknown,
 /// because a vocabulary file cannot represent them.
 ///
@@ -37,14 +38,17 @@ pub struct Vocabularies {
 pub fn build_vocabularies(
     family: Family,
     files: &[PathBuf],
+    min_count: Option<usize>,
 ) -> Result<Vocabularies, VocabularyError> {
     let mut labels = Labels::default();
+    let min_count =
+        min_count.unwrap_or(if family == Family::Spelled { MIN_COUNT_SPELLED } else { 1 });
     let lexicon = match family {
-        Family::Trees => trees(files, &mut labels)?,
-        Family::Tagged => tagged(files, &mut labels)?,
-        Family::Spelled => spelled(files, &mut labels)?,
-        Family::Translation => translation(files)?,
-        Family::Lattices => lattices(files, &mut labels)?,
+        Family::Trees => trees(files, &mut labels, min_count)?,
+        Family::Tagged => tagged(files, &mut labels, min_count)?,
+        Family::Spelled => spelled(files, &mut labels, min_count)?,
+        Family::Translation => translation(files, min_count)?,
+        Family::Lattices => lattices(files, &mut labels, min_count)?,
     };
     let outputs = match &lexicon {
         Lexicon::Tagged { tags, .. } | Lexicon::Spelled { tags, .. } => tags.len(),
@@ -58,73 +62,73 @@ pub fn build_vocabularies(
     Ok(Vocabularies { lexicon, outputs })
 }
 
-fn trees(files: &[PathBuf], labels: &mut Labels) -> Result<Lexicon, Error> {
-    let mut words = Vocabulary::new();
+fn trees(files: &[PathBuf], labels: &mut Labels, min: usize) -> Result<Lexicon, Error> {
+    let mut words = Counted::default();
     for file in files {
         for tree in parse_binary_trees(open(file)?, &name(file)) {
             let tree = tree?;
             (0..tree.len()).for_each(|node| labels.insert(tree.label(node)));
-            tree.tokens().for_each(|token| insert(&mut words, token));
+            tree.tokens().for_each(|token| words.insert(token));
         }
     }
-    Ok(Lexicon::Trees { words })
+    Ok(Lexicon::Trees { words: words.frequent(min, Vocabulary::new()) })
 }
 
-fn tagged(files: &[PathBuf], labels: &mut Labels) -> Result<Lexicon, Error> {
-    let mut words = Vocabulary::new();
+fn tagged(files: &[PathBuf], labels: &mut Labels, min: usize) -> Result<Lexicon, Error> {
+    let mut words = Counted::default();
     for file in files {
         for sentence in parse_sentences(open(file)?, &name(file)) {
             let sentence = sentence?;
-            sentence.words.iter().for_each(|word| insert(&mut words, word));
+            sentence.words.iter().for_each(|word| words.insert(word));
             sentence.tags.iter().flatten().for_each(|tag| labels.insert(tag));
         }
     }
+    let words = words.frequent(min, Vocabulary::new());
     Ok(Lexicon::Tagged { words, tags: std::mem::take(&mut labels.names) })
 }
 
-/// Words that occur at most this number of times are left out of the vocabulary.
-const MAX_RARE: u32 = 5;
+/// Words that occur less often are left out of the vocabulary, so that the model spells them.
+const MIN_COUNT_SPELLED: usize = 6;
 
-fn spelled(files: &[PathBuf], labels: &mut Labels) -> Result<Lexicon, Error> {
-    let (mut all, mut times) = (Vocabulary::new(), vec![0_u32]);
+fn spelled(files: &[PathBuf], labels: &mut Labels, min: usize) -> Result<Lexicon, Error> {
+    let mut words = Counted::default();
     let mut chars = Vocabulary::from_tokens([PAD_TOKEN]);
     for file in files {
         for sentence in parse_sentences(open(file)?, &name(file)) {
             let sentence = sentence?;
             for word in &sentence.words {
-                let id = all.insert(word) as usize;
-                times.resize(all.len(), 0);
-                times[id] += 1;
+                words.insert(word);
                 word.chars().for_each(|c| insert(&mut chars, c.encode_utf8(&mut [0; 4])));
             }
             sentence.tags.iter().flatten().for_each(|tag| labels.insert(tag));
         }
     }
-    // Rare words stay out of the vocabulary, so that the model spells them.
-    let mut words = Vocabulary::new();
-    for (word, _) in all.tokens().iter().zip(times).filter(|&(_, times)| times > MAX_RARE) {
-        insert(&mut words, word);
-    }
+    let words = words.frequent(min, Vocabulary::new());
     Ok(Lexicon::Spelled { words, chars, tags: std::mem::take(&mut labels.names) })
 }
 
-fn translation(files: &[PathBuf]) -> Result<Lexicon, VocabularyError> {
+fn translation(files: &[PathBuf], min: usize) -> Result<Lexicon, VocabularyError> {
     let [from, to] = files else { return Err(VocabularyError::NotTwoFiles { files: files.len() }) };
-    let (mut source, mut target) =
-        (Vocabulary::from_tokens(SENTENCE_TOKENS), Vocabulary::from_tokens(SENTENCE_TOKENS));
+    let (mut source, mut target) = (Counted::default(), Counted::default());
     for pair in parse_pairs((open(from)?, &name(from)), (open(to)?, &name(to))) {
         let pair = pair?;
-        pair.source.iter().for_each(|word| insert(&mut source, word));
-        pair.target.iter().for_each(|word| insert(&mut target, word));
+        pair.source.iter().for_each(|word| source.insert(word));
+        pair.target.iter().for_each(|word| target.insert(word));
     }
+    let [source, target] =
+        [source, target].map(|words| words.frequent(min, Vocabulary::from_tokens(SENTENCE_TOKENS)));
     Ok(Lexicon::Translation { source, target })
 }
 
-fn lattices(files: &[PathBuf], labels: &mut Labels) -> Result<Lexicon, VocabularyError> {
+fn lattices(
+    files: &[PathBuf],
+    labels: &mut Labels,
+    min: usize,
+) -> Result<Lexicon, VocabularyError> {
     let (arcs, named): (Vec<&PathBuf>, Vec<&PathBuf>) =
         files.iter().partition(|file| is_arc_file(file));
     match (arcs.as_slice(), named.as_slice()) {
-        ([], named) => Ok(named_lattices(named, labels)?),
+        ([], named) => Ok(named_lattices(named, labels, min)?),
         (arcs, []) => Ok(numbered_lattices(arcs, labels)?),
         ([arcs, ..], [named, ..]) => {
             Err(VocabularyError::Mixed { arcs: arcs.to_path_buf(), named: named.to_path_buf() })
@@ -132,16 +136,17 @@ fn lattices(files: &[PathBuf], labels: &mut Labels) -> Result<Lexicon, Vocabular
     }
 }
 
-fn named_lattices(files: &[&PathBuf], labels: &mut Labels) -> Result<Lexicon, Error> {
-    let (mut chars, mut words) = (Vocabulary::new(), Vocabulary::new());
+fn named_lattices(files: &[&PathBuf], labels: &mut Labels, min: usize) -> Result<Lexicon, Error> {
+    let (mut chars, mut words) = (Counted::default(), Counted::default());
     for file in files {
         for lattice in parse_lattices(open(file)?, &name(file)) {
             let Lattice { chars: characters, words: arcs, tags, .. } = lattice?;
-            characters.iter().for_each(|char| insert(&mut chars, char));
-            arcs.iter().for_each(|arc| insert(&mut words, &arc.word));
+            characters.iter().for_each(|char| chars.insert(char));
+            arcs.iter().for_each(|arc| words.insert(&arc.word));
             tags.iter().for_each(|tag| labels.insert(tag));
         }
     }
+    let [chars, words] = [chars, words].map(|tokens| tokens.frequent(min, Vocabulary::new()));
     Ok(Lexicon::Lattices { chars, words })
 }
 
@@ -188,6 +193,35 @@ impl Labels {
             Some(numbers) => numbers.into_iter().max().map_or(0, |max| max + 1),
             None => self.names.len(),
         }
+    }
+}
+
+/// Tokens and how often they occur, in the order of their first occurrence.
+struct Counted {
+    tokens: Vocabulary,
+    /// By the number of a token; `<unk>` is 0.
+    times: Vec<usize>,
+}
+
+impl Default for Counted {
+    fn default() -> Self {
+        Self { tokens: Vocabulary::new(), times: vec![0] }
+    }
+}
+
+impl Counted {
+    fn insert(&mut self, token: &str) {
+        let id = self.tokens.insert(token) as usize;
+        self.times.resize(self.tokens.len(), 0);
+        self.times[id] += 1;
+    }
+
+    /// Adds the tokens that occur at least `min` times to a vocabulary.
+    fn frequent(&self, min: usize, mut vocabulary: Vocabulary) -> Vocabulary {
+        let counted = self.tokens.tokens().iter().zip(&self.times);
+        let frequent = counted.filter(|&(_, &times)| times >= min);
+        frequent.for_each(|(token, _)| insert(&mut vocabulary, token));
+        vocabulary
     }
 }
 

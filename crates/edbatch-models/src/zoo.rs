@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use edbatch_graph::{CellError, Dag, Network};
+use edbatch_graph::{CellError, Dag, Network, Op};
 
 use crate::{
     BiLstmTagger, BiLstmTaggerChar, Build, BuildError, CallLists, CharTaggerSizes, ConfigError,
@@ -86,7 +86,33 @@ impl Zoo {
             }
             _ => return Err(other_family(model)),
         };
-        zoo.map_err(|error: CellError| ConfigError(error.to_string()))
+        let mut zoo = zoo.map_err(|error: CellError| ConfigError(error.to_string()))?;
+        let embed = config.dropout.unwrap_or(0.0);
+        let output = config.dropout_output.unwrap_or(embed);
+        if embed > 0.0 || output > 0.0 {
+            let network = zoo.network_mut();
+            *network = Arc::new(network.with_dropout(|cell, operation| match operation.op {
+                Op::Lookup { .. } => embed,
+                Op::Input { .. } if cell.name() == "output" => output,
+                _ => 0.0,
+            }));
+        }
+        Ok(zoo)
+    }
+
+    fn network_mut(&mut self) -> &mut Arc<Network> {
+        match self {
+            Self::TreeLstm(model) => &mut model.network,
+            Self::TreeLstm2Type(model) => &mut model.network,
+            Self::TreeGru(model) => &mut model.network,
+            Self::MvRnn(model) => &mut model.network,
+            Self::BiLstmTagger(model) => &mut model.network,
+            Self::BiLstmTaggerChar(model) => &mut model.network,
+            Self::LstmNmt(model) => &mut model.network,
+            Self::LatticeLstm(model) => &mut model.network,
+            Self::LatticeGru(model) => &mut model.network,
+            Self::CallLists(_) => unreachable!("no configuration is of call lists"),
+        }
     }
 }
 

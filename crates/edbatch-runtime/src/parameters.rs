@@ -66,7 +66,11 @@ impl Parameters {
     ///
     /// # Errors
     /// If there are not as many values as the network declares.
-    pub fn from_values(network: &Network, values: Vec<Vec<f32>>) -> Result<Self, ParameterError> {
+    pub fn from_values(
+        network: &Network,
+        values: Vec<impl Into<Arc<Vec<f32>>>>,
+    ) -> Result<Self, ParameterError> {
+        let values: Vec<Arc<Vec<f32>>> = values.into_iter().map(Into::into).collect();
         let declared = network.parameters();
         for (index, Parameter { name, dims }) in declared.iter().enumerate() {
             let (name, expected) = (name.clone(), dims.clone());
@@ -82,7 +86,7 @@ impl Parameters {
             let name = format!("number {}", declared.len());
             return Err(ParameterError::Surplus { name, dims: vec![values.len()] });
         }
-        Ok(Self { declared: declared.into(), values: values.into_iter().map(Arc::new).collect() })
+        Ok(Self { declared: declared.into(), values })
     }
 
     /// Creates parameters that share the memory of `values`, which have the declared shapes.

@@ -52,7 +52,7 @@ fn temporary_folder() -> Result<PathBuf, Box<dyn Error>> {
 fn write(dir: &Path) -> Result<(), Box<dyn Error>> {
     std::fs::write(dir.join("tagged.txt"), fixtures::text::SENTENCES)?;
     let model = ModelName::BiLstmTagger;
-    let counted = build_vocabularies(model.family(), &[dir.join("tagged.txt")])?;
+    let counted = build_vocabularies(model.family(), &[dir.join("tagged.txt")], None)?;
     let mut config = ModelConfig::new(model, 32, None, counted.outputs);
     config.input = "tagged.txt".into();
     Folder::write(&config, &counted.lexicon, dir)?;

@@ -1,5 +1,6 @@
 //! Training: the gradients of a loss, and updates of the parameters.
 
+mod dropout;
 mod error;
 mod optimizer;
 mod options;

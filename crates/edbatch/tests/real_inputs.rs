@@ -23,7 +23,7 @@ const READ: usize = 300;
 fn compare(name: ModelName, files: &[&str]) {
     let paths = files.iter().map(|file| shared(Path::new("datasets").join(file)));
     let Some(paths) = paths.collect::<Option<Vec<PathBuf>>>() else { return };
-    let gathered = build_vocabularies(name.family(), &paths).unwrap();
+    let gathered = build_vocabularies(name.family(), &paths, None).unwrap();
     let config = ModelConfig::new(name, 12, None, gathered.outputs);
     let lexicon = Arc::new(gathered.lexicon);
     let model = Zoo::new(&config, &lexicon).unwrap();

@@ -98,7 +98,7 @@ fn nine_models_learn_eight_examples_by_heart() {
     for name in ModelName::ALL {
         let dir = tempfile::tempdir().unwrap();
         let files = eight(name, dir.path());
-        let gathered = build_vocabularies(name.family(), &files).unwrap();
+        let gathered = build_vocabularies(name.family(), &files, None).unwrap();
         // Each word of MV-RNN has a matrix.
         let hidden = if name == ModelName::MvRnn { 16 } else { 48 };
         let mut config = ModelConfig::new(name, hidden, None, gathered.outputs);

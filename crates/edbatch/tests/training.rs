@@ -458,7 +458,7 @@ fn gradients_of_nine_models_on_real_inputs_equal_central_differences() {
     for (name, files) in sets {
         let paths = files.iter().map(|file| shared(Path::new("datasets").join(file)));
         let Some(paths) = paths.collect::<Option<Vec<PathBuf>>>() else { return };
-        let gathered = build_vocabularies(name.family(), &paths).unwrap();
+        let gathered = build_vocabularies(name.family(), &paths, None).unwrap();
         // Each word of MV-RNN has a matrix.
         let hidden = if name == MvRnn { 32 } else { 128 };
         let config = ModelConfig::new(name, hidden, None, gathered.outputs);

@@ -37,7 +37,7 @@ fn count(
     scheduler: fn() -> Scheduler,
 ) -> Option<([usize; 3], Lists)> {
     let path: PathBuf = shared(Path::new("datasets").join(file))?;
-    let gathered = build_vocabularies(name.family(), std::slice::from_ref(&path)).unwrap();
+    let gathered = build_vocabularies(name.family(), std::slice::from_ref(&path), None).unwrap();
     let config = ModelConfig::new(name, 4, None, gathered.outputs);
     let lexicon = Arc::new(gathered.lexicon);
     let model = Zoo::new(&config, &lexicon).unwrap();

@@ -154,6 +154,7 @@ impl Derivation<'_> {
                 }
             }
             Op::Transpose => self.term_of(next(), Op::Transpose, &[g]),
+            Op::Dropout(_) => unreachable!("cells are stored without dropout"),
             Op::Reduce { port, field, by: Reduction::Max } => {
                 let y = self.value(var);
                 let ties = self.push(Op::Ties { port, field }, &[y]);

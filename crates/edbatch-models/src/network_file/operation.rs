@@ -51,6 +51,7 @@ fn name(op: Op) -> Option<&'static str> {
         Op::Concat => "concat",
         Op::Slice { .. } => "slice",
         Op::Transpose => "transpose",
+        Op::Dropout(_) => "dropout",
         Op::Slope(_)
         | Op::Fold(_)
         | Op::Share { .. }
@@ -63,7 +64,7 @@ fn name(op: Op) -> Option<&'static str> {
 }
 
 /// All operations that have a name. Their members are read by [`members`].
-pub(super) const ALL: [Op; 33] = [
+pub(super) const ALL: [Op; 34] = [
     Op::Input { port: 0, field: 0 },
     Op::Reduce { port: 0, field: 0, by: Reduction::Sum },
     Op::Attention { port: 0, keys: 0, values: 0, heads: 1 },
@@ -97,6 +98,7 @@ pub(super) const ALL: [Op; 33] = [
     Op::Concat,
     Op::Slice { start: 0, rows: 0 },
     Op::Transpose,
+    Op::Dropout(0.0),
 ];
 
 fn reduction_name(by: Reduction) -> &'static str {
@@ -137,6 +139,7 @@ fn members(op: Op, to: &mut impl Members) -> Result<Op, Mismatch> {
         Op::Select { table } => Op::Select { table: to.index("table", table)? },
         Op::LayerNorm(epsilon) => Op::LayerNorm(to.float("eps", epsilon)?),
         Op::RmsNorm(epsilon) => Op::RmsNorm(to.float("eps", epsilon)?),
+        Op::Dropout(rate) => Op::Dropout(to.float("rate", rate)?),
         Op::Reshape(shape) => {
             to.shape()?;
             Op::Reshape(shape)
@@ -315,6 +318,7 @@ pub(super) struct Object {
     value: Option<Float>,
     #[serde(default, deserialize_with = "present")]
     factor: Option<Float>,
+    rate: Option<Float>,
     #[serde(default, deserialize_with = "present")]
     shape: Option<Dims>,
     #[serde(default, deserialize_with = "present")]
@@ -372,6 +376,7 @@ impl Object {
             ("name", self.name.is_some()),
             ("value", self.value.is_some()),
             ("factor", self.factor.is_some()),
+            ("rate", self.rate.is_some()),
             ("shape", self.shape.is_some()),
             ("start", self.start.is_some()),
             ("rows", self.rows.is_some()),
@@ -424,6 +429,7 @@ impl Members for Reader<'_> {
         let Float(float) = self.take(name, |object| match name {
             "value" => &mut object.value,
             "eps" => &mut object.eps,
+            "rate" => &mut object.rate,
             _ => &mut object.factor,
         })?;
         Ok(float)

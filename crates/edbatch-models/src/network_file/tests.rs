@@ -164,7 +164,8 @@ fn faults_have_a_place_and_an_expectation() {
         "22:5: expected an operation of version 1: input, reduce, attention, softmax_sum, \
          lookup, parameter, constant, matmul, add, sub, mul, div, neg, scale, sigmoid, tanh, \
          relu, exp, log, sqrt, erf, maximum, minimum, softmax, log_softmax, layer_norm, \
-         rms_norm, dot, reshape, select, concat, slice, transpose, got \"tan\" (cell node: v5)",
+         rms_norm, dot, reshape, select, concat, slice, transpose, dropout, got \"tan\" \
+         (cell node: v5)",
     );
     check(
         ", \"by\": \"sum\"",

@@ -40,6 +40,17 @@ pub(crate) struct Init {
     /// Files of inputs, plain or .gz. lstm_nmt needs two line-aligned files, source and target.
     #[arg(long, value_name = "FILE", num_args = 1.., required = true)]
     input: Vec<PathBuf>,
+    /// Probability with which training sets elements of embeddings, and of states that outputs
+    /// read, to 0.
+    #[arg(long, value_name = "P", value_parser = rate)]
+    dropout: Option<f32>,
+    /// The same for states that outputs read alone. By default that of --dropout.
+    #[arg(long, value_name = "P", value_parser = rate)]
+    dropout_output: Option<f32>,
+    /// Reads words that occur less often as <unk>, so that <unk> is trained. For
+    /// bilstm_tagger_char, words that occur less often are read by character, by default below 6.
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    min_count: Option<usize>,
     /// Seed of the weights.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -50,8 +61,10 @@ pub(crate) struct Init {
 
 impl Init {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let counted = build_vocabularies(self.model.family(), &self.input).map_err(Failure::new)?;
+        let counted = build_vocabularies(self.model.family(), &self.input, self.min_count)
+            .map_err(Failure::new)?;
         let mut config = ModelConfig::new(self.model, self.hidden, self.embed, counted.outputs);
+        (config.dropout, config.dropout_output) = (self.dropout, self.dropout_output);
         config.check().map_err(Failure::new)?;
         config.input = default_input(&self.input[0])?;
         let model = Zoo::new(&config, &counted.lexicon).map_err(Failure::new)?;
@@ -80,6 +93,11 @@ impl Init {
         fs::write(folder.partial().join(Folder::WEIGHTS), weights)?;
         folder.finish()
     }
+}
+
+fn rate(text: &str) -> Result<f32, String> {
+    let rate = text.parse().ok().filter(|rate| (0.0..1.0).contains(rate));
+    rate.ok_or_else(|| "expected a number from 0 to below 1".into())
 }
 
 /// Returns the absolute path of a file.

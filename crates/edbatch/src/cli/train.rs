@@ -85,7 +85,7 @@ pub(crate) struct Train {
     /// Number of epochs.
     #[arg(long, value_name = "N", default_value_t = 10)]
     epochs: u64,
-    /// Limit of gradients: norm:5 for the norm of all, value:1 for each element; a number is a norm.
+    /// Limit of gradients: norm:5 for the norm of all, or value:1 for each element.
     #[arg(long, value_name = "C", value_parser = clip)]
     clip: Option<Clip>,
     /// Weight decay; not for tables. By default that of PyTorch's optimizer.
@@ -234,7 +234,8 @@ impl Train {
             .threads(self.threads())
             .optimizer(self.optimizer()?)
             .rate(self.schedule()?)
-            .warm_up(self.warmup);
+            .warm_up(self.warmup)
+            .seed(self.seed);
         options = match self.clip {
             None => options,
             Some(Clip::Norm(norm)) => options.clip_norm(norm),

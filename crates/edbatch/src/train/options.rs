@@ -29,6 +29,7 @@ pub struct TrainerOptions {
     pub(super) rate: Rate,
     pub(super) warm_up: u64,
     pub(super) clip: Option<Clip>,
+    pub(super) seed: u64,
 }
 
 impl Default for TrainerOptions {
@@ -41,6 +42,7 @@ impl Default for TrainerOptions {
             rate: Rate::Constant,
             warm_up: 0,
             clip: None,
+            seed: 0,
         }
     }
 }
@@ -149,6 +151,13 @@ impl TrainerOptions {
     #[must_use]
     pub fn clip_value(mut self, value: f64) -> Self {
         self.clip = Some(Clip::Value(value));
+        self
+    }
+
+    /// Sets the seed of [dropout](edbatch_graph::Tensor::dropout).
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
         self
     }
 

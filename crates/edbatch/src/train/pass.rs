@@ -10,6 +10,7 @@ use edbatch_models::{Mailbox, Model, Targets};
 use edbatch_policy::{Scheduler, lower_bound};
 use edbatch_runtime::{Given, Rows, gathered_bytes};
 
+use super::dropout::Dropout;
 use super::targets::{NO_TARGET, check_targets};
 use super::wire::wire;
 use crate::statistics::Tally;
@@ -22,6 +23,8 @@ pub(super) struct Pass {
     planner: Planner,
     pub(super) plan: TrainingPlan,
     graph: Option<Graph>,
+    /// The graph with masks, if the model has dropout.
+    masked: Option<Graph>,
     wanted: Vec<(Value, Want)>,
     /// For each wanted value: true if the loss depends on it.
     has_gradient: Vec<bool>,
@@ -30,6 +33,8 @@ pub(super) struct Pass {
     given: Vec<f32>,
     /// For each input of the part: the end of its wanted values, and the end of its given values.
     pub(super) ends: Vec<(usize, usize)>,
+    /// For each input of the part: the end of its nodes.
+    nodes: Vec<usize>,
     pub(super) tally: Tally,
 }
 
@@ -41,30 +46,40 @@ impl Pass {
             planner: Planner::default(),
             plan: TrainingPlan::default(),
             graph: None,
+            masked: None,
             wanted: Vec::new(),
             has_gradient: Vec::new(),
             targets: Vec::new(),
             given: Vec::new(),
             ends: Vec::new(),
+            nodes: Vec::new(),
             tally: Tally::new(counts),
         }
     }
 
     /// Wires, schedules and plans a part. With `targets`, the loss depends on the values that have
-    /// one; without, on all emitted values.
+    /// one; without, on all emitted values. Dropout depends on the `step`, and on the position of
+    /// an input in the mini-batch: `first` and its index.
     pub(super) fn decide<M: Model>(
         &mut self,
         program: &Program,
         model: &M,
         inputs: &[M::Input],
         (part, targets): (Range<usize>, Option<&[Targets]>),
+        (dropout, step, first): (&Dropout, u64, u64),
     ) -> Result<(), TrainError> {
         self.tally.clear();
         let started = Instant::now();
+        let first = first + part.start as u64;
         self.wire(model, inputs, part, targets)?;
+        if !dropout.is_none() {
+            let graph = self.graph.as_ref().expect("just wired");
+            let masked = self.masked.get_or_insert_with(|| Graph::new(dropout.network.clone()));
+            dropout.copy(graph, masked, self.nodes.iter().copied(), (step, first));
+        }
         let statistics = &mut self.tally.statistics;
         statistics.construct += started.elapsed();
-        let graph = self.graph.as_ref().expect("just wired");
+        let graph = self.masked.as_ref().or(self.graph.as_ref()).expect("just wired");
         let scheduling = Instant::now();
         self.scheduler.schedule(graph, &mut self.schedule);
         statistics.schedule += scheduling.elapsed();
@@ -85,7 +100,7 @@ impl Pass {
         part: Range<usize>,
         targets: Option<&[Targets]>,
     ) -> Result<(), TrainError> {
-        let Self { wanted, has_gradient, targets: classes, given, ends, .. } = self;
+        let Self { wanted, has_gradient, targets: classes, given, ends, nodes, .. } = self;
         let mut graph = self.graph.take().unwrap_or_else(|| Graph::new(model.network().clone()));
         graph.clear();
         wanted.clear();
@@ -93,6 +108,7 @@ impl Pass {
         classes.clear();
         given.clear();
         ends.clear();
+        nodes.clear();
         let graph = RefCell::new(graph);
         let mut wired = Ok(());
         for input in part {
@@ -120,6 +136,7 @@ impl Pass {
             wanted.extend(emitted.iter().map(|&value| (value, Want::Elements)));
             given.extend_from_slice(&mailbox.given);
             ends.push((wanted.len(), given.len()));
+            nodes.push(graph.borrow().nodes());
         }
         self.tally.statistics.instances += ends.len() as u64;
         self.graph = Some(graph.into_inner());

@@ -17,6 +17,7 @@ use edbatch_runtime::{
     Rows, ThreadPool, Training, TrainingState, Update, initial_rows,
 };
 
+use super::dropout::Dropout;
 use super::optimizer::{Clip, Epochs};
 use super::pass::Pass;
 use super::{Optimizer, Rate, TrainerOptions};
@@ -71,6 +72,9 @@ pub struct Trainer<M> {
     counts: bool,
     given_gradients: bool,
     scheduler: Scheduler,
+    dropout: Dropout,
+    /// The number of inputs whose gradients were accumulated since they were cleared.
+    accumulated: u64,
     passes: Vec<Mutex<Pass>>,
     /// The number of passes whose values are in the backend, after [`forward`](Self::forward).
     forward: usize,
@@ -155,10 +159,13 @@ impl<M: Model> Trainer<M> {
         options.check(model.network())?;
         let program = Self::program(model.network(), &options)?;
         let pool = options.engine.take_pool()?;
-        let cpu = Cpu::new(program.clone(), &parameters, Level::detect());
+        let parameters = parameters.for_network(model.network()).map_err(TrainError::Parameters)?;
+        let dropout = Dropout::new(model.network(), options.seed);
+        let with_masks = dropout.with_masks(&parameters).map_err(TrainError::Parameters)?;
+        let cpu = Cpu::new(program.clone(), &with_masks, Level::detect());
         let cpu = cpu.map_err(EngineError::from)?;
         let cpu = Box::new(cpu.with_pool(pool.clone()));
-        Self::with_backend(model, parameters, program, cpu, options.pool(pool))
+        Self::with_dropout(model, parameters, program, cpu, options.pool(pool), dropout)
     }
 
     /// Derives the adjoints of a network's cells and compiles all cells, for
@@ -170,15 +177,20 @@ impl<M: Model> Trainer<M> {
         network: &Network,
         options: &TrainerOptions,
     ) -> Result<Arc<Program>, TrainError> {
-        let is_trained = |id: ParameterId| !options.group_of(&network.parameter(id).name).frozen;
-        let training = training_network(network, is_trained, |_| options.given_gradients)?;
+        let masked = network.masked().network;
+        let own = network.parameters().len();
+        let is_trained = |id: ParameterId| {
+            (id.0 as usize) < own && !options.group_of(&network.parameter(id).name).frozen
+        };
+        let training = training_network(&masked, is_trained, |_| options.given_gradients)?;
         let program = Program::for_training(Arc::new(training)).map_err(EngineError::from)?;
         Ok(Arc::new(program))
     }
 
     /// Creates a trainer on a backend that is loaded with `parameters` and with `program`, which
     /// [`program`](Self::program) returned for the same options. The backend may use the
-    /// [pool](TrainerOptions::pool).
+    /// [pool](TrainerOptions::pool). If the model has dropout, it is loaded with
+    /// [`masked_parameters`](Self::masked_parameters).
     ///
     /// # Errors
     /// If the backend computes no gradients, if the parameters or the program belong to another
@@ -187,13 +199,40 @@ impl<M: Model> Trainer<M> {
         model: M,
         parameters: Parameters,
         program: Arc<Program>,
+        backend: Box<dyn Backend>,
+        options: TrainerOptions,
+    ) -> Result<Self, TrainError> {
+        let dropout = Dropout::new(model.network(), options.seed);
+        Self::with_dropout(model, parameters, program, backend, options, dropout)
+    }
+
+    /// Returns the parameters of a model with the masks of its dropout, which depend on the
+    /// [seed](TrainerOptions::seed).
+    ///
+    /// # Errors
+    /// If the parameters belong to another network.
+    pub fn masked_parameters(
+        network: &Network,
+        parameters: &Parameters,
+        options: &TrainerOptions,
+    ) -> Result<Parameters, TrainError> {
+        let parameters = parameters.for_network(network).map_err(TrainError::Parameters)?;
+        let dropout = Dropout::new(network, options.seed);
+        dropout.with_masks(&parameters).map_err(TrainError::Parameters)
+    }
+
+    fn with_dropout(
+        model: M,
+        parameters: Parameters,
+        program: Arc<Program>,
         mut backend: Box<dyn Backend>,
         mut options: TrainerOptions,
+        dropout: Dropout,
     ) -> Result<Self, TrainError> {
         options.check(model.network())?;
         let training = program.training().ok_or(TrainError::Backend)?;
         let of_model = model.network();
-        let same = of_model.parameters() == training.network.parameters()
+        let same = dropout.network.parameters() == training.network.parameters()
             && of_model.cells().len() == training.adjoints.len();
         if !same {
             return Err(EngineError::NetworkOfProgram.into());
@@ -211,8 +250,11 @@ impl<M: Model> Trainer<M> {
         let (memory_limit, counts) = (options.engine.memory_limit, options.engine.counts);
         let groups = of_model.parameters().iter().map(|it| options.group_of(&it.name));
         let decay = options.optimizer.decay;
-        let (factors, decays) =
+        let (mut factors, mut decays): (Vec<_>, Vec<_>) =
             groups.map(|group| (group.factor, group.decay.unwrap_or(decay))).unzip();
+        // Masks are not trained.
+        factors.resize(dropout.network.parameters().len(), 0.0);
+        decays.resize(dropout.network.parameters().len(), 0.0);
         Ok(Self {
             model,
             program,
@@ -223,6 +265,8 @@ impl<M: Model> Trainer<M> {
             counts,
             given_gradients: options.given_gradients,
             scheduler,
+            dropout,
+            accumulated: 0,
             passes: Vec::new(),
             forward: 0,
             set: None,
@@ -249,7 +293,27 @@ impl<M: Model> Trainer<M> {
     /// Returns the parameters. The next update copies them if they still exist.
     #[must_use]
     pub fn parameters(&mut self) -> Parameters {
-        training(&mut *self.backend).state().parameters
+        self.training_state().parameters
+    }
+
+    /// Returns the state without masks.
+    fn training_state(&mut self) -> TrainingState {
+        let TrainingState { parameters, mut moments } = training(&mut *self.backend).state();
+        let network = self.model.network();
+        moments.truncate(network.parameters().len());
+        let parameters = self.dropout.without_masks(&parameters, network);
+        TrainingState { parameters, moments }
+    }
+
+    /// Replaces the backend's state by one without masks.
+    fn set_training_state(&mut self, state: TrainingState) -> Result<(), TrainError> {
+        let TrainingState { parameters, mut moments } = state;
+        moments.resize(self.dropout.network.parameters().len(), Vec::new());
+        let parameters = self.dropout.with_masks(&parameters).map_err(TrainError::Parameters)?;
+        let state = TrainingState { parameters, moments };
+        training(&mut *self.backend).set_state(&state).map_err(RunError::from)?;
+        self.forget_old_values();
+        Ok(())
     }
 
     /// Replaces the parameters. Moments and the number of updates stay.
@@ -259,11 +323,8 @@ impl<M: Model> Trainer<M> {
     pub fn set_parameters(&mut self, parameters: &Parameters) -> Result<(), TrainError> {
         let parameters = parameters.for_network(self.model.network());
         let parameters = parameters.map_err(TrainError::Parameters)?;
-        let training = training(&mut *self.backend);
-        let state = TrainingState { parameters, ..training.state() };
-        training.set_state(&state).map_err(RunError::from)?;
-        self.forget_old_values();
-        Ok(())
+        let state = TrainingState { parameters, ..self.training_state() };
+        self.set_training_state(state)
     }
 
     /// Returns what later steps depend on, as the bytes of a safetensors file: the parameters, the
@@ -288,7 +349,7 @@ impl<M: Model> Trainer<M> {
             "optimizer={rule}\nupdates={updates}\nepochs={ended}\nbest={best:?}\nbad_epochs={bad}\n\
              plateau={factor:?}{NOTE}{note}"
         );
-        let state = training(&mut *self.backend).state();
+        let state = self.training_state();
         let (network, rule) = (self.model.network(), &self.optimizer.rule);
         state.to_safetensors(network, rule, text).map_err(TrainError::Parameters)
     }
@@ -337,9 +398,8 @@ impl<M: Model> Trainer<M> {
         let (network, rule) = (self.model.network(), &self.optimizer.rule);
         let state = TrainingState::from_safetensors(network, rule, bytes);
         let state = state.map_err(TrainError::Parameters)?;
-        training(&mut *self.backend).set_state(&state).map_err(RunError::from)?;
+        self.set_training_state(state)?;
         (self.steps, self.epochs) = (steps, epochs);
-        self.forget_old_values();
         Ok(())
     }
 
@@ -503,6 +563,7 @@ impl<M: Model> Trainer<M> {
     pub fn backward(&mut self, gradients: &[Rows]) -> Result<Vec<Rows>, TrainError> {
         let parts = std::mem::take(&mut self.forward);
         let done = self.try_backward(parts, gradients);
+        self.accumulated += gradients.len() as u64;
         self.or_clear(done)
     }
 
@@ -630,6 +691,7 @@ impl<M: Model> Trainer<M> {
                 first += from;
             }
         }
+        self.accumulated += inputs.len() as u64;
         Ok(loss)
     }
 
@@ -641,10 +703,11 @@ impl<M: Model> Trainer<M> {
     /// If a gradient is not finite, or memory cannot be allocated.
     pub fn gradients(&mut self) -> Result<Gradients, TrainError> {
         self.squared_norm()?;
-        let gradients = match &self.set {
+        let mut gradients = match &self.set {
             Some(set) => set.clone(),
             None => training(&mut *self.backend).gradients(),
         };
+        gradients.parameters.truncate(self.model.network().parameters().len());
         let parameters = self.model.network().parameters().iter();
         for (parameter, gradient) in parameters.zip(&gradients.parameters) {
             if !gradient.elements().iter().all(|element| element.is_finite()) {
@@ -672,7 +735,7 @@ impl<M: Model> Trainer<M> {
     ///
     /// # Errors
     /// If they do not have the shapes of the parameters, or name a row twice.
-    pub fn set_gradients(&mut self, gradients: Gradients) -> Result<(), TrainError> {
+    pub fn set_gradients(&mut self, mut gradients: Gradients) -> Result<(), TrainError> {
         let parameters = self.model.network().parameters();
         let fits = |(index, gradient): (usize, &Gradient)| {
             let Some(parameter) = parameters.get(index) else { return false };
@@ -691,6 +754,9 @@ impl<M: Model> Trainer<M> {
         if gradients.parameters.len() != parameters.len() || !all.all(fits) {
             return Err(TrainError::GradientsOfParameters);
         }
+        // Masks have no gradients.
+        let all = self.dropout.network.parameters().len();
+        gradients.parameters.resize(all, Gradient::None);
         self.set = Some(gradients);
         Ok(())
     }
@@ -698,6 +764,7 @@ impl<M: Model> Trainer<M> {
     /// Sets the gradients of parameters to zero, for the next mini-batch.
     pub fn clear_gradients(&mut self) {
         self.set = None;
+        self.accumulated = 0;
         training(&mut *self.backend).forget();
     }
 
@@ -725,10 +792,12 @@ impl<M: Model> Trainer<M> {
             self.passes.push(Mutex::new(Pass::new(self.scheduler.fork(), self.counts)));
         }
         let (model, program, passes) = (&self.model, &*self.program, &self.passes);
+        let dropout = (&self.dropout, self.steps, self.accumulated);
         let failed = Mutex::new(None);
         let decide = |_: usize, slot: usize| {
             let mut pass = passes[slot].lock().unwrap_or_else(PoisonError::into_inner);
-            let decided = pass.decide(program, model, inputs, (parts[slot].clone(), targets));
+            let part = (parts[slot].clone(), targets);
+            let decided = pass.decide(program, model, inputs, part, dropout);
             let Err(error) = decided else { return };
             let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
             // If several parts fail, the first part's error is returned.

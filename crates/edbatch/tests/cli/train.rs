@@ -222,7 +222,7 @@ fn checkpoints_of_other_runs_are_refused_by_name() {
     scratch.ok(&with(&TREES, &["--epochs", "1"]));
     scratch.write("fewer.txt", text::BINARY_TREES.lines().next().unwrap());
     let before = trained(&scratch);
-    let mut expect = |words: &[&str], expected: &str| {
+    let expect = |words: &[&str], expected: &str| {
         let error = scratch.error(&[words, &["--resume"]].concat());
         assert!(error.contains("trained/checkpoint.safetensors: ") && error.contains(expected));
         assert!(trained(&scratch) == before, "{error}");
@@ -374,4 +374,73 @@ fn wrong_options_are_errors_that_say_what_is_expected() {
     let more = ["@network/calls.jsonl", "--word-dropout", "0.1"];
     let error = scratch.error_of_usage(&[&words[..], &more].concat());
     assert!(error.contains("--word-dropout needs a model with words"), "{error}");
+}
+
+/// Dropout of `init` has the same bits under all options of speed, also in an exported network, and
+/// inference has none.
+#[test]
+fn models_with_dropout_train_and_go_on_to_the_same_weights() {
+    let scratch = Scratch::new("train-dropout");
+    scratch.write("trees.txt", text::BINARY_TREES);
+    let init = |dir: &'static str, more: &[&'static str]| {
+        let words = ["init", "tree_lstm", dir, "--hidden", "8", "--input", "@trees.txt"];
+        scratch.ok(&[&words[..], more].concat());
+    };
+    init("@plain", &[]);
+    init("@model", &["--dropout", "0.5", "--dropout-output", "0.25"]);
+    let config = fs::read_to_string(scratch.path("model").join("config.json")).unwrap();
+    let config: Value = serde_json::from_str(&config).unwrap();
+    assert_eq!(
+        (config["dropout"].as_f64(), config["dropout_output"].as_f64()),
+        (Some(0.5), Some(0.25))
+    );
+    // The same weights, and the same outputs.
+    let infer = |dir: &'static str| {
+        scratch.ok(&["infer", dir, "--input", "@trees.txt", "--output", "@out.jsonl"]);
+        fs::read(scratch.path("out.jsonl")).unwrap()
+    };
+    assert!(infer("@plain") == infer("@model"));
+    let run = |words: &[&'static str]| {
+        let _ = fs::remove_dir_all(scratch.path("trained"));
+        scratch.ok(words);
+        trained(&scratch)
+    };
+    let expected = run(&with(&TREES, &["--epochs", "3"]));
+    assert!(run(&with(&TREES, &["--epochs", "3", "--threads", "2"])) == expected);
+    assert!(run(&with(&TREES, &["--epochs", "3", "--policy", "agenda"])) == expected);
+    run(&with(&TREES, &["--epochs", "2"]));
+    scratch.ok(&with(&TREES, &["--epochs", "3", "--resume"]));
+    assert!(trained(&scratch) == expected, "resumed");
+    let mut words = TREES;
+    words[1] = "@plain";
+    assert!(run(&with(&words, &["--epochs", "3"]))[0] != expected[0], "without dropout");
+    scratch.ok(&["export", "@model", "@network", "--input", "@trees.txt"]);
+    let network = fs::read_to_string(scratch.path("network").join("network.json")).unwrap();
+    assert_eq!(network.matches("\"dropout\"").count(), 2, "{network}");
+    let input = scratch.path("network").join("calls.jsonl");
+    fs::copy(input, scratch.path("calls.jsonl")).unwrap();
+    (words[1], words[3], words[5]) = ("@network", "@calls.jsonl", "@calls.jsonl");
+    assert!(run(&with(&words, &["--epochs", "3"]))[0] == expected[0], "exported");
+}
+
+/// Words that are seen less often are `<unk>`.
+#[test]
+fn rare_words_are_left_out_of_vocabularies() {
+    let scratch = Scratch::new("init-min-count");
+    scratch.write("trees.txt", "(1 (0 a) (1 (0 b) (0 a)))\n(1 (0 c) (0 c))\n(0 (0 a) (1 d))\n");
+    for (min, expected) in
+        [("1", "<unk>\na\nb\nc\nd\n"), ("2", "<unk>\na\nc\n"), ("3", "<unk>\na\n")]
+    {
+        let words = ["init", "tree_lstm", "@model", "--hidden", "4", "--input", "@trees.txt"];
+        scratch.ok(&[&words[..], &["--min-count", min]].concat());
+        let words = fs::read_to_string(scratch.path("model").join("vocab.txt")).unwrap();
+        assert_eq!(words, expected);
+    }
+    let refused = ["init", "tree_lstm", "@model", "--hidden", "4", "--input", "@trees.txt"];
+    for (option, value) in [("--dropout", "1"), ("--dropout-output", "-0.1"), ("--min-count", "0")]
+    {
+        let option = format!("{option}={value}");
+        let error = scratch.error_of_usage(&[&refused[..], &[&option]].concat());
+        assert!(error.contains("expected"), "{error}");
+    }
 }
