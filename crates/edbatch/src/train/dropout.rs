@@ -45,7 +45,7 @@ impl Dropout {
         Parameters::from_values(model, values).expect("the model's parameters come first")
     }
 
-    /// Copies a graph, and names rows of masks in each call. Input i ends before node `ends[i]`, and
+    /// Copies a graph, and names rows of masks in each call. Input i ends before node `ends[i]`;
     /// its position in the mini-batch is `first` + i.
     ///
     /// The rows depend on the seed, the step, the position, and the number of the call in its input
