@@ -102,13 +102,13 @@ impl Case {
     }
 }
 
-/// Speed of the loss and its gradients on a whole set, without an update: medians over passes.
+/// Speed of training on a whole set, with an update by SGD: medians over passes.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Training {
     /// The workload.
     #[serde(flatten)]
     pub case: Case,
-    /// Instances forward and back.
+    /// Instances forward, back and updated.
     pub instances_per_second: f64,
     /// Instances of an engine forward, in the same passes.
     pub forward_instances_per_second: f64,
@@ -120,6 +120,10 @@ pub struct Training {
     pub back: f64,
     /// The share of the time for the sums of parameters' gradients.
     pub sums: f64,
+    /// The share of the time for the update.
+    pub update: f64,
+    /// The time of a step with Adam, relative to one with SGD, in the same passes.
+    pub adam: f64,
     /// Three times the FLOPs of the equations forward, in 1e9 a second.
     pub gflops: f64,
     /// Measured peak of the core in 1e9 FLOPs a second.
@@ -130,8 +134,10 @@ pub struct Training {
     pub arena_bytes: usize,
     /// The arenas of the engine.
     pub forward_arena_bytes: usize,
-    /// The weights of the trainer.
+    /// The weights of the trainer, with packed copies and gradients.
     pub weight_bytes: usize,
+    /// The same with Adam's moments.
+    pub adam_weight_bytes: usize,
     /// The number of passes.
     pub passes: usize,
 }

@@ -1,12 +1,12 @@
-//! The part `training`: gradients of mini-batches, against the engine's forward pass.
+//! The part `training`: steps of training, against the engine's forward pass.
 //!
-//! Each mini-batch runs forward, back and through the sums of all parameters' gradients, without an
-//! update. Then an engine runs it forward. Every emitted row has a target. The figures are medians
+//! Each mini-batch runs forward, back, through the sums of all parameters' gradients, and through an
+//! update by SGD. A second trainer does the same with Adam. Then an engine runs it forward. Every emitted row has a target. The figures are medians
 //! over passes over the whole set; between passes the peak of the core is measured.
 
 use std::time::Instant;
 
-use edbatch::{Engine, EngineOptions, Times, Trainer, TrainerOptions};
+use edbatch::{Engine, EngineOptions, Optimizer, Times, Trainer, TrainerOptions};
 use edbatch_models::{Model, Targets};
 use edbatch_runtime::Parameters;
 use edbatch_runtime::kernels::{Level, roofline};
@@ -25,18 +25,20 @@ pub const TRAINED: [&str; 3] = ["tree_lstm", "bilstm_tagger", "lattice_lstm"];
 /// The maximum number of passes, and the seconds after which no other one starts.
 const MAX_PASSES: usize = 9;
 
-/// One pass over the mini-batches of a set: seconds of the trainer by part of a step, of the
-/// engine, and the bytes of both arenas.
+/// One pass over the mini-batches of a set: seconds of the trainer by part of a step, of Adam, of
+/// the engine, and bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pass {
-    /// Deciding, forward, back, sums.
-    pub trainer: [f64; 4],
+    /// Deciding, forward, back, sums, and the update by SGD.
+    pub trainer: [f64; 5],
+    /// All parts of a step with Adam.
+    pub adam: f64,
     /// The engine's run.
     pub engine: f64,
     /// The largest arena of the trainer, and of the engine.
     pub arenas: [usize; 2],
-    /// The bytes of the trainer's weights.
-    pub weights: usize,
+    /// The bytes of the weights of both trainers.
+    pub weights: [usize; 2],
 }
 
 /// Runs passes of a trainer and an engine; implemented for all workloads.
@@ -45,15 +47,16 @@ pub trait Passes {
     fn pass(&mut self) -> Result<Pass, Failure>;
 }
 
-/// A trainer and an engine with the same weights, and their mini-batches.
+/// Two trainers and an engine, and their mini-batches.
 pub struct OfModel<M: Model> {
     trainer: Trainer<M>,
+    adam: Trainer<M>,
     engine: Engine<M>,
     mini_batches: Vec<(Vec<M::Input>, Vec<Targets>)>,
 }
 
 impl<M: Model + Clone> OfModel<M> {
-    /// Prepares both. A row of the outputs has the index of the row as target.
+    /// Prepares them. A row of the outputs has the index of the row as target.
     pub fn new(
         model: M,
         parameters: &Parameters,
@@ -62,8 +65,12 @@ impl<M: Model + Clone> OfModel<M> {
     ) -> Result<Self, Failure> {
         let options = EngineOptions::new().threads(threads);
         let mut engine = Engine::with_options(model.clone(), parameters.clone(), options)?;
-        let options = TrainerOptions::new().threads(threads);
-        let trainer = Trainer::with_options(model, parameters.clone(), options)?;
+        // A rate so low that labels without a meaning do not move the weights far.
+        let trainer = |optimizer| {
+            let options = TrainerOptions::new().threads(threads).optimizer(optimizer);
+            Trainer::with_options(model.clone(), parameters.clone(), options)
+        };
+        let (trainer, adam) = (trainer(Optimizer::sgd(1e-6))?, trainer(Optimizer::adam(1e-6))?);
         let with_targets = |inputs: Vec<M::Input>| {
             let rows = engine.run(&inputs)?;
             let target = |(index, row): (usize, &[f32])| Some((index % row.len()) as u32);
@@ -73,7 +80,7 @@ impl<M: Model + Clone> OfModel<M> {
         };
         let mini_batches = mini_batches.into_iter().map(with_targets);
         let mini_batches = mini_batches.collect::<Result<_, Failure>>()?;
-        Ok(Self { trainer, engine, mini_batches })
+        Ok(Self { trainer, adam, engine, mini_batches })
     }
 }
 
@@ -82,10 +89,8 @@ impl<M: Model> Passes for OfModel<M> {
         let mut pass = Pass::default();
         let before = self.trainer.times();
         for (inputs, targets) in &self.mini_batches {
-            let weight = 1.0 / inputs.len() as f32;
-            self.trainer.accumulate(inputs, targets, weight)?;
-            self.trainer.squared_norm()?;
-            self.trainer.clear_gradients();
+            self.trainer.train(inputs, targets)?;
+            pass.adam += all(&self.adam.train(inputs, targets)?.times);
             let started = Instant::now();
             self.engine.run(inputs)?;
             pass.engine += started.elapsed().as_secs_f64();
@@ -94,12 +99,18 @@ impl<M: Model> Passes for OfModel<M> {
             (of(&self.trainer.times()) - of(&before)).as_secs_f64()
         };
         let parts = [seconds(|t| t.decide), seconds(|t| t.forward), seconds(|t| t.back)];
-        pass.trainer = [parts[0], parts[1], parts[2], seconds(|t| t.sums)];
+        pass.trainer = [parts[0], parts[1], parts[2], seconds(|t| t.sums), seconds(|t| t.update)];
         let bytes = self.trainer.bytes();
         pass.arenas = [bytes.arena, self.engine.statistics().arena_bytes as usize];
-        pass.weights = bytes.weights;
+        pass.weights = [bytes.weights, self.adam.bytes().weights];
         Ok(pass)
     }
+}
+
+/// Returns the seconds of all parts.
+fn all(times: &Times) -> f64 {
+    let Times { decide, forward, back, sums, update } = *times;
+    (decide + forward + back + sums + update).as_secs_f64()
 }
 
 /// Measures a model on its whole set.
@@ -150,12 +161,15 @@ pub fn training(
         forward: share(1),
         back: share(2),
         sums: share(3),
+        update: share(4),
+        adam: of(&|pass| pass.adam / pass.trainer.iter().sum::<f64>()),
         gflops,
         peak_gflops: peak,
         fraction_of_peak: gflops / peak,
         arena_bytes: last.arenas[0],
         forward_arena_bytes: last.arenas[1],
-        weight_bytes: last.weights,
+        weight_bytes: last.weights[0],
+        adam_weight_bytes: last.weights[1],
         passes: all.len(),
     })
 }

@@ -246,8 +246,8 @@ fn growth(records: &[&Growth]) -> Table {
 
 fn training(records: &[&Training]) -> Table {
     Table::of(
-        "Gradients of whole sets, without an update: instances a second forward and back, shares \
-         of the time, and an engine forward; of peak: three times the FLOPs of the equations",
+        "Training on whole sets: instances a second with an update by SGD, shares of the time, the \
+         time of Adam over that of SGD, and an engine forward; of peak: three times the FLOPs of the equations",
         2,
         &[
             ("model", |r: &Training| r.case.model.clone()),
@@ -261,10 +261,13 @@ fn training(records: &[&Training]) -> Table {
             ("forward", |r| percent(r.forward)),
             ("back", |r| percent(r.back)),
             ("sums", |r| percent(r.sums)),
+            ("update", |r| percent(r.update)),
+            ("Adam", |r| format!("{:.3}", r.adam)),
             ("engine", |r| whole(r.forward_instances_per_second)),
             ("arena MB", |r| format!("{:.1}", r.arena_bytes as f64 / 1e6)),
             ("engine's", |r| format!("{:.1}", r.forward_arena_bytes as f64 / 1e6)),
             ("weights MB", |r| format!("{:.1}", r.weight_bytes as f64 / 1e6)),
+            ("Adam's", |r| format!("{:.1}", r.adam_weight_bytes as f64 / 1e6)),
         ],
         records,
     )

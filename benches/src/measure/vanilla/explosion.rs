@@ -232,7 +232,8 @@ fn apply<'c>(cell: &'c CellBuilder, op: Op, x: &[Tensor<'c>]) -> Tensor<'c> {
         | Op::Reduce { .. }
         | Op::Lookup { .. }
         | Op::Parameter(_)
-        | Op::Constant(_) => unreachable!("{op} is not an operation on variables"),
+        | Op::Constant(_)
+        | Op::Dropout(_) => unreachable!("{op} is not an operation on variables"),
         Op::Attention { .. } | Op::SoftmaxSum { .. } | Op::Select { .. } => {
             unreachable!("no model that is measured has {op}")
         }
