@@ -66,11 +66,18 @@ impl Parameters {
     ///
     /// # Errors
     /// If there are not as many values as the network declares.
-    pub fn from_values(
+    pub fn from_values(network: &Network, values: Vec<Vec<f32>>) -> Result<Self, ParameterError> {
+        Self::from_shared(network, values.into_iter().map(Arc::new).collect())
+    }
+
+    /// Like [`from_values`](Self::from_values), without copies of values that others share.
+    ///
+    /// # Errors
+    /// If there are not as many values as the network declares.
+    pub fn from_shared(
         network: &Network,
-        values: Vec<impl Into<Arc<Vec<f32>>>>,
+        values: Vec<Arc<Vec<f32>>>,
     ) -> Result<Self, ParameterError> {
-        let values: Vec<Arc<Vec<f32>>> = values.into_iter().map(Into::into).collect();
         let declared = network.parameters();
         for (index, Parameter { name, dims }) in declared.iter().enumerate() {
             let (name, expected) = (name.clone(), dims.clone());

@@ -111,7 +111,7 @@ fn gradients_pass_masks_and_inference_has_none() {
     let mut trainer = Embed::new(RATE).trainer(TrainerOptions::new());
     let masks = elements(&trainer.forward(&inputs).unwrap());
     let mut gradient = Rows::new();
-    gradient.push(&vec![2.0; WIDTH]);
+    gradient.push(&[2.0; WIDTH]);
     trainer.backward(&[gradient]).unwrap();
     let network = trainer.model().network.clone();
     let gradients = trainer.gradients().unwrap().to_dense(&network);

@@ -269,7 +269,7 @@ fn parameters_may_be_set() {
     assert!(other.forward(&[0, 5]).unwrap() == expected);
     assert!(other.state().unwrap() == trainer.state().unwrap());
     let network = Network::new();
-    let none = Parameters::from_values(&network, Vec::<Vec<f32>>::new()).unwrap();
+    let none = Parameters::from_values(&network, vec![]).unwrap();
     let error = other.set_parameters(&none).unwrap_err();
     assert!(matches!(error, TrainError::Parameters(_)), "{error}");
     assert!(other.parameters() == parameters);

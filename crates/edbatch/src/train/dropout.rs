@@ -36,13 +36,13 @@ impl Dropout {
     pub(super) fn with_masks(&self, parameters: &Parameters) -> Result<Parameters, ParameterError> {
         let own = self.network.parameters().len() - self.masks.len();
         let masks = self.masks.iter().cloned();
-        Parameters::from_values(&self.network, shared(parameters, own).chain(masks).collect())
+        Parameters::from_shared(&self.network, shared(parameters, own).chain(masks).collect())
     }
 
     /// Returns the parameters of the model alone.
     pub(super) fn without_masks(&self, parameters: &Parameters, model: &Network) -> Parameters {
         let values = shared(parameters, model.parameters().len()).collect();
-        Parameters::from_values(model, values).expect("the model's parameters come first")
+        Parameters::from_shared(model, values).expect("the model's parameters come first")
     }
 
     /// Copies a graph, and names rows of masks in each call. Input i ends before node `ends[i]`;
