@@ -1,8 +1,9 @@
 //! The part `training`: steps of training, against the engine's forward pass.
 //!
-//! Each mini-batch runs forward, back, through the sums of all parameters' gradients, and through an
-//! update by SGD. A second trainer does the same with Adam. Then an engine runs it forward. Every emitted row has a target. The figures are medians
-//! over passes over the whole set; between passes the peak of the core is measured.
+//! Each mini-batch runs forward, back, through the sums of all parameters' gradients, and through
+//! an update by SGD. A second trainer does the same with Adam. Then an engine runs it forward.
+//! Every emitted row has a target. The figures are medians over passes over the whole set; between
+//! passes the peak of the core is measured.
 
 use std::time::Instant;
 

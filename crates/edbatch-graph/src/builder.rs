@@ -398,9 +398,9 @@ impl<'c> Tensor<'c> {
         self.cell.apply(Op::Reshape(shape), &[self])
     }
 
-    /// Returns a vector of which training sets each element to 0 with probability `rate`, and
-    /// multiplies all others by 1 ÷ (1 − `rate`) (Srivastava et al., 2014). Inference computes the
-    /// vector itself.
+    /// Returns the vector with dropout (Srivastava et al., 2014): training sets each element to 0
+    /// with probability `rate`, and multiplies the others by 1 ÷ (1 − `rate`). Inference computes
+    /// the vector itself.
     #[must_use]
     pub fn dropout(self, rate: f32) -> Self {
         match is_rate(rate) {

@@ -63,8 +63,8 @@ pub(crate) fn expected_rate(got: f32) -> String {
 /// values have the numbers of the original network, and so have its first parameters.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MaskedNetwork {
-    /// The network. A cell with dropout has further tables, one for each dropout in the order of
-    /// declaration, after those of the original cell. A call names a row of a mask for each.
+    /// The network. A cell with dropout has a further table for each dropout, in the order of
+    /// declaration. A call names a row of a mask for each.
     pub network: Network,
     /// The parameters with masks: the last parameters of the network.
     pub masks: Vec<Mask>,

@@ -117,9 +117,10 @@ pub enum Op {
     },
     /// The transpose of a matrix.
     Transpose,
-    /// A vector, of which training sets each element to 0 with this probability, and multiplies all
-    /// others by 1 ÷ (1 − rate). Only in [`CellParts`](crate::CellParts): a cell has the
-    /// equations of inference, and [`Network::masked`](crate::Network::masked) those of training.
+    /// A vector with dropout: training sets each element to 0 with this probability, and multiplies
+    /// the others by 1 ÷ (1 − rate). Only in [`CellParts`](crate::CellParts): a cell contains the
+    /// equations of inference, and [`Network::masked`](crate::Network::masked) returns the
+    /// equations of training.
     Dropout(f32),
     /// A gradient times the slope of an activation function: `g ∘ f'(x)`, computed from `g` and
     /// from the function's result `f(x)`. Only in adjoint cells, like the operations that follow.

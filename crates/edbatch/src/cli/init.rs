@@ -44,7 +44,7 @@ pub(crate) struct Init {
     /// read, to 0.
     #[arg(long, value_name = "P", value_parser = rate)]
     dropout: Option<f32>,
-    /// The same for states that outputs read alone. By default that of --dropout.
+    /// The same for states that outputs read alone. By default the value of --dropout.
     #[arg(long, value_name = "P", value_parser = rate)]
     dropout_output: Option<f32>,
     /// Reads words that occur less often as <unk>, so that <unk> is trained. For

@@ -15,7 +15,7 @@ use chunks::Chunks;
 pub(crate) enum Metric {
     /// The sum of the cross-entropies of all rows with a target, divided by the number of inputs.
     Loss,
-    /// The fraction of rows with a target whose largest score is that of the target.
+    /// The fraction of rows with a target whose largest score belongs to the target.
     Accuracy,
     /// The accuracy of the last row of each input: the root of a tree.
     Root,

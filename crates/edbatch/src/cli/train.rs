@@ -69,7 +69,7 @@ pub(crate) struct Train {
     /// sgd:momentum=0.9,nesterov=true.
     #[arg(long, value_name = "O", default_value = "adam")]
     optimizer: String,
-    /// Learning rate. By default that of PyTorch's optimizer.
+    /// Learning rate. By default the one of PyTorch's optimizer.
     #[arg(long, value_name = "R")]
     rate: Option<f64>,
     /// Change of the rate from epoch to epoch: constant, step:EVERY:FACTOR, exponential:FACTOR,
@@ -88,13 +88,13 @@ pub(crate) struct Train {
     /// Limit of gradients: norm:5 for the norm of all, or value:1 for each element.
     #[arg(long, value_name = "C", value_parser = clip)]
     clip: Option<Clip>,
-    /// Weight decay; not for tables. By default that of PyTorch's optimizer.
+    /// Weight decay; not for tables. By default the one of PyTorch's optimizer.
     #[arg(long, value_name = "D")]
     decay: Option<f64>,
     /// Factor of the rate for parameters whose names begin with PREFIX; 0 freezes them.
     #[arg(long, value_name = "PREFIX=FACTOR", value_parser = group)]
     group: Vec<(String, f64)>,
-    /// Probability with which a word is replaced by <unk>, in each epoch anew.
+    /// Probability that a word is replaced by <unk>, drawn again in each epoch.
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
     word_dropout: f64,
     /// Stops after this number of epochs without a better metric.

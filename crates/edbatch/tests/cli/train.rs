@@ -120,7 +120,7 @@ fn weights_have_the_same_bits_under_all_options_of_speed() {
     assert!(run(&["--memory", "140000"]) == expected, "memory");
     assert!(run(&["--checkpoint-every", "1"]) == expected, "checkpoints");
     for more in [["--seed", "1"], ["--word-dropout", "0"], ["--clip", "value:0.001"]] {
-        // A later option replaces the earlier one only if clap allows it, so start anew.
+        // A later option replaces the earlier one only if clap allows it, so start again.
         let _ = fs::remove_dir_all(scratch.path("trained"));
         scratch.ok(&[&TREES[..], &["--epochs", "3"], &more].concat());
         assert!(trained(&scratch)[0] != expected[0], "{more:?}");
@@ -288,7 +288,7 @@ fn a_loss_that_is_not_finite_names_the_line() {
     let error = scratch.error(&words);
     let is_line = |n| error.contains(&format!("trees.txt:{n}: the loss of input {} is not", n - 1));
     assert!((1..9).any(is_line), "{error}");
-    // The weights are those of the model, and of the first checkpoint.
+    // The weights are the ones of the model, and of the first checkpoint.
     let [weights, _] = trained(&scratch);
     assert!(weights == fs::read(scratch.path("model").join(WEIGHTS)).unwrap());
     assert!(weights != before[0]);

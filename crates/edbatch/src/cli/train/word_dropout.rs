@@ -1,4 +1,4 @@
-//! `--word-dropout`: words that are replaced by `<unk>`, in each epoch anew.
+//! `--word-dropout`: words that are replaced by `<unk>`, drawn again in each epoch.
 
 use edbatch_models::{Folder, Lexicon, Word, ZooInput};
 
