@@ -247,7 +247,8 @@ fn growth(records: &[&Growth]) -> Table {
 fn training(records: &[&Training]) -> Table {
     Table::of(
         "Training on whole sets: instances a second with an update by SGD, shares of the time, the \
-         time of Adam over that of SGD, and an engine forward; of peak: three times the FLOPs of the equations",
+         time of Adam over that of SGD, and an engine forward; of peak: three times the FLOPs of \
+         the equations",
         2,
         &[
             ("model", |r: &Training| r.case.model.clone()),
