@@ -23,7 +23,7 @@ use edbatch_testing::networks;
 use rand::SeedableRng;
 
 use evaluate::Call;
-use live::all_is_live;
+use live::{all_is_live, without_a_step};
 use networks::Random;
 use subjects::Subject;
 use tally::{Sort, Tally};
@@ -162,4 +162,31 @@ fn cell_mutants_are_rejected_or_compute_the_same_values() {
     }
     println!("{cells} cells");
     tally.check(cell_laws::LAWS, cell_laws::ALWAYS_HARMLESS);
+}
+
+/// Steps that nothing reads are dropped from cells. No other step may be.
+#[test]
+fn cells_that_lack_a_step_are_rejected() {
+    let styles = [Hoisted, Planned, Paper, Batched, Declaration];
+    let networks: Vec<Arc<Network>> = (0..60)
+        .map(Subject::random)
+        .chain(Subject::zoo(1))
+        .map(|subject| subject.program.network().clone())
+        .collect();
+    let in_styles = networks.iter().flat_map(|network| {
+        styles.map(|style| Arc::new(Program::new(network.clone(), style).unwrap()))
+    });
+    let training = networks.iter().map(|network| for_training(network));
+    let mut count = 0;
+    for program in in_styles.chain(training) {
+        for kind in (0..program.cells().len()).map(Kind::new) {
+            check_cell(&program, kind, program.cell(kind)).unwrap();
+            for mutant in without_a_step(program.cell(kind)) {
+                assert!(check_cell(&program, kind, &mutant).is_err(), "accepted:\n{mutant}");
+                count += 1;
+            }
+        }
+    }
+    println!("{count} steps");
+    assert!(count > 4_000, "{count} steps");
 }
