@@ -272,7 +272,7 @@ pub fn initial_rows(network: &Network, parameters: &Parameters) -> Rows {
 /// The memory of a backend, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Bytes {
-    /// Loaded weights and moments, shared by all [forks](Backend::fork).
+    /// Loaded weights, moments and gradients, shared by all [forks](Backend::fork).
     pub weights: usize,
     /// The arenas of all slots. An arena does not shrink.
     pub arena: usize,

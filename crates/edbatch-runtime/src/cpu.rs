@@ -7,9 +7,11 @@
 //! on one thread. If a round has several parts, each runs on one thread. The results have the same
 //! bits in all cases.
 
+mod finish;
 mod load;
 mod multiply;
 mod profile;
+mod sums;
 mod target;
 mod tile;
 mod training;
@@ -28,8 +30,8 @@ use crate::thread_pool::{ClaimedPool, ThreadPool};
 use crate::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, Rows, span};
 use load::{Loaded, Weights};
 pub use profile::{Profile, Timer, Work};
+use sums::Sums;
 use tile::{Job, Workspace};
-use training::Sums;
 
 /// The range for the row limit of a tile. Kernels are fast with 8 rows or more, and do not gain
 /// from more than 64.
@@ -365,7 +367,11 @@ impl Backend for Cpu {
 
     fn bytes(&self) -> Bytes {
         let elements: usize = self.slots.iter().map(|slot| slot.arena.len()).sum();
-        Bytes { weights: self.loaded.bytes(), arena: elements * size_of::<f32>() }
+        let sums = self.sums.as_ref().map_or(0, |sums| {
+            let sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
+            sums.bytes(&self.loaded.program)
+        });
+        Bytes { weights: self.loaded.bytes() + sums, arena: elements * size_of::<f32>() }
     }
 
     fn fork(&self) -> Box<dyn Backend> {

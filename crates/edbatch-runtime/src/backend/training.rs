@@ -45,7 +45,8 @@ pub trait Training {
     /// If memory cannot be allocated.
     fn finish(&mut self) -> Result<f64, BackendError>;
 
-    /// Returns a copy of the gradients that [`finish`](Self::finish) completed last.
+    /// Returns a copy of the gradients. They are complete after [`finish`](Self::finish), until
+    /// other parts are added.
     fn gradients(&self) -> Gradients;
 
     /// Sets all sums to zero, for the next mini-batch.
@@ -200,6 +201,18 @@ impl Gradient {
                         sum(&mut elements[at * from.len()..][..from.len()], from);
                     }
                 }
+            }
+        }
+    }
+
+    /// Removes the elements, and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        match self {
+            Self::None => {}
+            Self::Whole(elements) => elements.clear(),
+            Self::Rows { rows, elements } => {
+                rows.clear();
+                elements.clear();
             }
         }
     }

@@ -1,0 +1,300 @@
+//! The gradients of parameters so far: sums over the calls of adjoint cells.
+
+use std::collections::HashMap;
+
+use edbatch_graph::{Cell, Kind, ParameterId, ParameterSum, RowAdjoint, TrainingNetwork};
+use edbatch_layout::{CallSums, Program, TrainingPlan};
+
+use super::Slot;
+use crate::backend::{Gradient, Gradients};
+use crate::kernels::{Level, RowsMut, RowsRef, accumulate, outer};
+use crate::thread_pool::ClaimedPool;
+
+/// The gradients of parameters so far, in parts.
+#[derive(Debug)]
+pub(super) struct Sums {
+    /// For each cell with an adjoint: what its calls contribute.
+    pub(super) cells: Vec<Option<CellSums>>,
+    /// For each initial value of the network and each of its fields: the sums of output gradients
+    /// and of contributions, if there were any.
+    pub(super) initial: Vec<Vec<[Vec<f32>; 2]>>,
+    /// The gradients. Those of [direct](Self::is_direct) parameters grow with each part, the others
+    /// are completed by [`finish`](super::Cpu::finish_sums).
+    pub(super) total: Gradients,
+    /// By parameter: true if a single cell contributes, so that it adds to `total`. Almost all
+    /// parameters are.
+    pub(super) is_direct: Vec<bool>,
+    /// The memory in which row adjoints run.
+    pub(super) slot: Slot,
+}
+
+#[derive(Debug)]
+pub(super) struct CellSums {
+    /// For each of the adjoint's sums, the gradient of its parameter; empty if it is zero or the
+    /// parameter is direct.
+    pub(super) parameters: Vec<Vec<f32>>,
+    /// For each table: the gradients of its rows, if needed.
+    pub(super) tables: Vec<Option<TableSums>>,
+}
+
+/// Sums over all calls that name the same row of a table.
+#[derive(Debug)]
+pub(super) struct TableSums {
+    /// The distinct rows, in the order in which they were named.
+    pub(super) rows: Vec<u32>,
+    /// For each row: its index in `rows`.
+    index: HashMap<u32, u32>,
+    /// The sums of each row, `stride` apart.
+    pub(super) sums: Vec<f32>,
+    pub(super) stride: usize,
+    /// For each field to sum: its offset in the adjoint's row, its offset in a row of `sums`, and
+    /// its width.
+    fields: Vec<[usize; 3]>,
+}
+
+impl Sums {
+    pub(super) fn new(program: &Program) -> Option<Self> {
+        let training = program.training()?;
+        let network = program.network();
+        let of_table = |cell: Kind, table: &Option<RowAdjoint>| {
+            let RowAdjoint { fields, cell: row_cell, .. } = table.as_ref()?;
+            let from = program.record(network[cell].record());
+            let from = fields.clone().map(|field| {
+                (
+                    from.offsets[usize::from(field)] as usize,
+                    from.widths[usize::from(field)] as usize,
+                )
+            });
+            // The row adjoint reads the sums at its only port.
+            let (to, stride) = match row_cell {
+                Some(row) => {
+                    let record = program.record(network[*row].ports()[0].record);
+                    (record.offsets.clone(), record.stride as usize)
+                }
+                None => (vec![0], from.clone().map(|(_, width)| width).sum()),
+            };
+            let fields = from.zip(to).map(|((from, width), to)| [from, to as usize, width]);
+            let fields = fields.collect();
+            let (rows, index, sums) = (Vec::new(), HashMap::new(), Vec::new());
+            Some(TableSums { rows, index, sums, stride, fields })
+        };
+        let cells = training.adjoints.iter().map(|adjoint| {
+            let adjoint = adjoint.as_ref()?;
+            let tables = adjoint.tables.iter().map(|table| of_table(adjoint.cell, table));
+            let parameters = vec![Vec::new(); adjoint.sums.len()];
+            Some(CellSums { parameters, tables: tables.collect() })
+        });
+        let initial = network.initial_values().iter();
+        let initial =
+            initial.map(|value| vec![[const { Vec::new() }; 2]; value.parameters.len()]).collect();
+        let contributors = contributors(training);
+        let total = Gradients { parameters: empty_gradients(training, &contributors) };
+        let is_direct = contributors.iter().map(Contributors::is_one_cell).collect();
+        Some(Self { cells: cells.collect(), initial, total, is_direct, slot: Slot::default() })
+    }
+
+    pub(super) fn forget(&mut self) {
+        for cell in self.cells.iter_mut().flatten() {
+            cell.parameters.iter_mut().for_each(Vec::clear);
+            for table in cell.tables.iter_mut().flatten() {
+                table.rows.clear();
+                table.index.clear();
+                table.sums.clear();
+            }
+        }
+        self.initial.iter_mut().flatten().flatten().for_each(Vec::clear);
+        self.total.parameters.iter_mut().for_each(Gradient::clear);
+    }
+
+    /// Returns the size in bytes of all sums, once each parameter has a gradient.
+    pub(super) fn bytes(&self, program: &Program) -> usize {
+        let elements = |&id: &ParameterId| program.network().parameter(id).elements();
+        let adjoints = (0..self.cells.len()).filter_map(|kind| program.adjoint(Kind::new(kind)));
+        let of_cells = adjoints.flat_map(|adjoint| &adjoint.sums).map(ParameterSum::parameter);
+        let of_cells = of_cells.filter(|id| !self.is_direct[id.0 as usize]);
+        let whole = (0..).map(ParameterId).zip(&self.total.parameters);
+        let whole = whole.filter(|(_, gradient)| matches!(gradient, Gradient::Whole(_)));
+        let elements: usize = of_cells.chain(whole.map(|(id, _)| id)).map(|id| elements(&id)).sum();
+        let tables = self.cells.iter().flatten().flat_map(|cell| cell.tables.iter().flatten());
+        let rows = self.total.parameters.iter().map(|gradient| match gradient {
+            Gradient::Rows { elements, .. } => elements.capacity(),
+            _ => 0,
+        });
+        let rows: usize = tables.map(|table| table.sums.capacity()).chain(rows).sum();
+        (elements + rows) * size_of::<f32>()
+    }
+
+    /// Adds the contributions of a part.
+    pub(super) fn add(
+        &mut self,
+        (program, level): (&Program, Level),
+        arena: &[f32],
+        plan: &TrainingPlan,
+        workers: &mut Option<ClaimedPool<'_>>,
+    ) {
+        for sums @ CallSums { cell, rows, .. } in &plan.calls {
+            let adjoint = program.adjoint(*cell).expect("it has contributions");
+            let of_cell = self.cells[cell.index()].as_mut().expect("it has an adjoint");
+            let list = plan.list(rows);
+            let calls = Calls { program, level, cell: adjoint.cell, arena, rows: list };
+            for (sum, own) in adjoint.sums.iter().zip(&mut of_cell.parameters) {
+                let parameter = sum.parameter().0 as usize;
+                let to = match &mut self.total.parameters[parameter] {
+                    Gradient::Whole(total) if self.is_direct[parameter] => total,
+                    _ => own,
+                };
+                calls.add(sum, to, workers);
+            }
+            let count = of_cell.tables.len();
+            let named = &plan.named[sums.named as usize..][..list.len() * count];
+            for (table, to) in of_cell.tables.iter_mut().enumerate() {
+                let Some(to) = to else { continue };
+                let named = named.iter().skip(table).step_by(count);
+                named.zip(list).for_each(|(&named, &row)| to.add(named, &arena[row as usize..]));
+            }
+        }
+        for sum in &plan.given {
+            let Some(initial) = self.initial.get_mut(sum.given as usize) else { continue };
+            let record = program.record(plan.forward.given[sum.given as usize].record);
+            let field = usize::from(sum.field);
+            let (outputs, calls) = plan.list(&sum.rows).split_at(sum.outputs as usize);
+            for (to, offsets) in initial[field].iter_mut().zip([outputs, calls]) {
+                to.resize(record.widths[field] as usize, 0.0);
+                accumulate(level, &RowsRef::List { data: arena, offsets }, to);
+            }
+        }
+    }
+}
+
+impl TableSums {
+    /// Adds what an adjoint call contributes to a row of the table.
+    fn add(&mut self, named: u32, adjoint: &[f32]) {
+        let next = self.rows.len() as u32;
+        let index = *self.index.entry(named).or_insert(next) as usize;
+        if index == self.rows.len() {
+            self.rows.push(named);
+            self.sums.resize(self.rows.len() * self.stride, 0.0);
+        }
+        let sums = &mut self.sums[index * self.stride..][..self.stride];
+        for &[from, to, width] in &self.fields {
+            let to = sums[to..][..width].iter_mut();
+            to.zip(&adjoint[from..][..width]).for_each(|(to, from)| *to += from);
+        }
+    }
+}
+
+/// Adjoint calls whose contributions are summed.
+pub(super) struct Calls<'a> {
+    pub(super) program: &'a Program,
+    pub(super) level: Level,
+    /// The adjoint cell.
+    pub(super) cell: Kind,
+    pub(super) arena: &'a [f32],
+    /// The offsets of the rows of the calls.
+    pub(super) rows: &'a [u32],
+}
+
+/// Minimum number of multiply-adds of a sum that threads share.
+const MIN_SHARED: usize = 1 << 18;
+
+impl Calls<'_> {
+    /// Adds what the calls contribute to the gradient of a parameter.
+    pub(super) fn add(
+        &self,
+        sum: &ParameterSum,
+        to: &mut Vec<f32>,
+        workers: &mut Option<ClaimedPool<'_>>,
+    ) {
+        let record = self.program.record(self.program.network()[self.cell].record());
+        let parameter = self.program.network().parameter(sum.parameter());
+        to.resize(parameter.elements(), 0.0);
+        let offset = |field: u16| record.offsets[usize::from(field)] as usize;
+        let (delta, x, pairs) = match *sum {
+            ParameterSum::Elements { from, .. } => {
+                let rows = RowsRef::List { data: &self.arena[offset(from)..], offsets: self.rows };
+                return accumulate(self.level, &rows, to);
+            }
+            ParameterSum::Products { delta, x, pairs, .. } => (delta, x, pairs as usize),
+        };
+        let (outputs, depth) = (parameter.dims[0], parameter.dims[1]);
+        // Call after call, the offsets of its pairs, which follow each other.
+        let of_pairs = |width: usize| -> Vec<u32> {
+            let pairs = |&row: &u32| (0..pairs).map(move |pair| row + (pair * width) as u32);
+            self.rows.iter().flat_map(pairs).collect()
+        };
+        let (deltas, xs) = match pairs {
+            1 => (None, None),
+            _ => (Some(of_pairs(outputs)), Some(of_pairs(depth))),
+        };
+        let deltas = RowsRef::List {
+            data: &self.arena[offset(delta)..],
+            offsets: deltas.as_deref().unwrap_or(self.rows),
+        };
+        let xs = RowsRef::List {
+            data: &self.arena[offset(x)..],
+            offsets: xs.as_deref().unwrap_or(self.rows),
+        };
+        match workers.as_mut().filter(|_| to.len() * deltas.len() >= MIN_SHARED) {
+            None => outer(self.level, &deltas, 0, &xs, RowsMut::contiguous(to, depth)),
+            Some(workers) => {
+                // Whole micro-tiles of rows for each thread.
+                let each = outputs.div_ceil(workers.threads()).next_multiple_of(6);
+                let tiles = to.chunks_mut(each * depth).enumerate();
+                workers.share(tiles, |_, (tile, to)| {
+                    let to = RowsMut::contiguous(to, depth);
+                    outer(self.level, &deltas, tile * each, &xs, to);
+                });
+            }
+        }
+    }
+}
+
+/// What contributes to the gradient of a parameter.
+#[derive(Clone, Copy, Default)]
+struct Contributors {
+    /// The number of sums over calls of cells.
+    cells: u32,
+    /// True if row adjoints or an initial value contribute.
+    others: bool,
+    /// True if a table reads it row by row.
+    is_table: bool,
+}
+
+impl Contributors {
+    fn is_one_cell(&self) -> bool {
+        self.cells == 1 && !self.others && !self.is_table
+    }
+}
+
+fn contributors(training: &TrainingNetwork) -> Vec<Contributors> {
+    let network = &training.network;
+    let mut all = vec![Contributors::default(); network.parameters().len()];
+    for adjoint in training.adjoints.iter().flatten() {
+        for sum in &adjoint.sums {
+            all[sum.parameter().0 as usize].cells += 1;
+        }
+        for sum in adjoint.tables.iter().flatten().flat_map(|table| &table.sums) {
+            all[sum.parameter().0 as usize].others = true;
+        }
+    }
+    for parameter in network.initial_values().iter().flat_map(|initial| &initial.parameters) {
+        all[parameter.0 as usize].others = true;
+    }
+    let tables = network.cells().iter().flat_map(Cell::tables);
+    for parameter in tables.filter_map(|table| table.parameter) {
+        all[parameter.0 as usize].is_table = true;
+    }
+    all
+}
+
+/// Returns zero gradients. A table that is read only row by row has the gradients of some rows.
+fn empty_gradients(training: &TrainingNetwork, all: &[Contributors]) -> Vec<Gradient> {
+    let gradient = |(&is_trained, of): (&bool, &Contributors)| match is_trained {
+        false => Gradient::None,
+        true if of.is_table && of.cells == 0 && !of.others => {
+            Gradient::Rows { rows: vec![], elements: vec![] }
+        }
+        true => Gradient::Whole(vec![]),
+    };
+    training.trained.iter().zip(all).map(gradient).collect()
+}

@@ -1,0 +1,164 @@
+//! How a trainer is built.
+
+use std::sync::Arc;
+
+use edbatch_graph::{Network, ParameterId, training_network};
+use edbatch_layout::Program;
+use edbatch_models::Model;
+use edbatch_policy::Scheduler;
+use edbatch_runtime::kernels::Level;
+use edbatch_runtime::{Backend, Cpu, Parameters, initial_rows};
+
+use super::{Times, Trainer};
+use crate::statistics::Tally;
+use crate::train::dropout::Dropout;
+use crate::train::optimizer::Epochs;
+use crate::{EngineError, TrainError, TrainerOptions};
+
+impl<M: Model> Trainer<M> {
+    /// Creates a trainer on the CPU with the default [`TrainerOptions`].
+    ///
+    /// # Errors
+    /// If a cell, its adjoint or a table is too large, if the parameters belong to another network,
+    /// or if memory cannot be allocated.
+    pub fn new(model: M, parameters: Parameters) -> Result<Self, TrainError> {
+        Self::with_options(model, parameters, TrainerOptions::new())
+    }
+
+    /// Creates a trainer on the CPU.
+    ///
+    /// # Errors
+    /// Like [`new`](Self::new), or if the options are incompatible.
+    pub fn with_options(
+        model: M,
+        parameters: Parameters,
+        mut options: TrainerOptions,
+    ) -> Result<Self, TrainError> {
+        options.check(model.network())?;
+        let program = Self::program(model.network(), &options)?;
+        let pool = options.engine.take_pool()?;
+        let parameters = parameters.for_network(model.network()).map_err(TrainError::Parameters)?;
+        let dropout = Dropout::new(model.network(), options.seed);
+        let with_masks = dropout.with_masks(&parameters).map_err(TrainError::Parameters)?;
+        let cpu = Cpu::new(program.clone(), &with_masks, Level::detect());
+        let cpu = cpu.map_err(EngineError::from)?;
+        let cpu = Box::new(cpu.with_pool(pool.clone()));
+        Self::with_dropout(model, parameters, program, cpu, options.pool(pool), dropout)
+    }
+
+    /// Derives the adjoints of a network's cells and compiles all cells, for
+    /// [`with_backend`](Self::with_backend).
+    ///
+    /// # Errors
+    /// If a cell, its adjoint or a table is too large.
+    pub fn program(
+        network: &Network,
+        options: &TrainerOptions,
+    ) -> Result<Arc<Program>, TrainError> {
+        let masked = network.masked().network;
+        let own = network.parameters().len();
+        let is_trained = |id: ParameterId| {
+            (id.0 as usize) < own && !options.group_of(&network.parameter(id).name).frozen
+        };
+        let training = training_network(&masked, is_trained, |_| options.given_gradients)?;
+        let program = Program::for_training(Arc::new(training)).map_err(EngineError::from)?;
+        Ok(Arc::new(program))
+    }
+
+    /// Creates a trainer on a backend that is loaded with `parameters` and with `program`, which
+    /// [`program`](Self::program) returned for the same options. The backend may use the
+    /// [pool](TrainerOptions::pool). If the model has dropout, it is loaded with
+    /// [`masked_parameters`](Self::masked_parameters).
+    ///
+    /// # Errors
+    /// If the backend computes no gradients, if the parameters or the program belong to another
+    /// network, or if the options are incompatible.
+    pub fn with_backend(
+        model: M,
+        parameters: Parameters,
+        program: Arc<Program>,
+        backend: Box<dyn Backend>,
+        options: TrainerOptions,
+    ) -> Result<Self, TrainError> {
+        let dropout = Dropout::new(model.network(), options.seed);
+        Self::with_dropout(model, parameters, program, backend, options, dropout)
+    }
+
+    /// Returns the parameters of a model with the masks of its dropout, which depend on the
+    /// [seed](TrainerOptions::seed).
+    ///
+    /// # Errors
+    /// If the parameters belong to another network.
+    pub fn masked_parameters(
+        network: &Network,
+        parameters: &Parameters,
+        options: &TrainerOptions,
+    ) -> Result<Parameters, TrainError> {
+        let parameters = parameters.for_network(network).map_err(TrainError::Parameters)?;
+        let dropout = Dropout::new(network, options.seed);
+        dropout.with_masks(&parameters).map_err(TrainError::Parameters)
+    }
+
+    fn with_dropout(
+        model: M,
+        parameters: Parameters,
+        program: Arc<Program>,
+        mut backend: Box<dyn Backend>,
+        mut options: TrainerOptions,
+        dropout: Dropout,
+    ) -> Result<Self, TrainError> {
+        options.check(model.network())?;
+        let training = program.training().ok_or(TrainError::Backend)?;
+        let of_model = model.network();
+        let same = dropout.network.parameters() == training.network.parameters()
+            && of_model.cells().len() == training.adjoints.len();
+        if !same {
+            return Err(EngineError::NetworkOfProgram.into());
+        }
+        if backend.program().is_some_and(|loaded| !Arc::ptr_eq(loaded, &program)) {
+            return Err(EngineError::ProgramOfBackend.into());
+        }
+        if backend.training().is_none() {
+            return Err(TrainError::Backend);
+        }
+        let parameters = parameters.for_network(of_model).map_err(TrainError::Parameters)?;
+        let initial = initial_rows(of_model, &parameters);
+        let pool = options.engine.take_pool()?;
+        let scheduler = options.engine.policy.take().map(Scheduler::by).unwrap_or_default();
+        let (memory_limit, counts) = (options.engine.memory_limit, options.engine.counts);
+        let groups = of_model.parameters().iter().map(|it| options.group_of(&it.name));
+        let decay = options.optimizer.decay;
+        let (mut factors, mut decays): (Vec<_>, Vec<_>) =
+            groups.map(|group| (group.factor, group.decay.unwrap_or(decay))).unzip();
+        // Masks are not trained.
+        factors.resize(dropout.network.parameters().len(), 0.0);
+        decays.resize(dropout.network.parameters().len(), 0.0);
+        Ok(Self {
+            model,
+            program,
+            backend,
+            initial,
+            pool,
+            memory_limit,
+            counts,
+            given_gradients: options.given_gradients,
+            scheduler,
+            dropout,
+            accumulated: 0,
+            passes: Vec::new(),
+            forward: 0,
+            set: None,
+            optimizer: options.optimizer,
+            rate: options.rate,
+            warm_up: options.warm_up,
+            clip: options.clip,
+            factors,
+            decays,
+            rates: Vec::new(),
+            steps: 0,
+            epochs: Epochs::NONE,
+            tally: Tally::new(counts),
+            times: Times::default(),
+        })
+    }
+}
