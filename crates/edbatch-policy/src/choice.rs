@@ -70,8 +70,8 @@ impl PolicyChoice {
         self.open_with(|learned| learned.open(kinds).map_err(OpenErrorKind::Kinds))
     }
 
-    /// Like [`open`](Self::open), but accepts a policy that was learned for other kinds: in states
-    /// with an unknown kind [`Critical`] decides.
+    /// Like [`open`](Self::open), but accepts a policy that was learned for other kinds: see
+    /// [`Learned::open_where_known`](crate::Learned::open_where_known).
     ///
     /// # Errors
     /// If a learned policy cannot be read.

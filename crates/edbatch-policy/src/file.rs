@@ -100,7 +100,8 @@ pub struct Trained {
     pub batches: u64,
     /// The lower bound on the number of batches on the mini-batches held out.
     pub bound: u64,
-    /// For a rule: by policy that needs no learning, its batches on the same mini-batches.
+    /// For a rule: the number of batches of each policy that needs no learning, on the same
+    /// mini-batches.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unlearned: BTreeMap<String, u64>,
 }

@@ -194,8 +194,8 @@ impl Frontier {
         })
     }
 
-    /// Calls `each` with each user of the `ready` nodes that waits for one argument only, and its
-    /// kind. (A user that reads its last argument twice waits for two.)
+    /// Calls `each` with each node, and its kind, that waits for one argument only, which is one of
+    /// the `ready` nodes. (A user that reads its last argument twice waits for two.)
     #[inline]
     pub(crate) fn for_each_released<'a>(
         &self,
@@ -365,8 +365,8 @@ impl Frontier {
     }
 }
 
-/// Returns the initial value of `pending` for a node, and adds arguments that exceed 16 bits to
-/// `overflow`. Must be called in ascending order of nodes.
+/// Returns the initial value of `pending` for a node. Adds the number of arguments beyond
+/// `MAX_PENDING` to `overflow`. Must be called in ascending order of nodes.
 #[inline]
 fn pending(node: NodeId, arguments: usize, overflow: &mut Vec<(NodeId, u32)>) -> u16 {
     if arguments > MAX_PENDING {

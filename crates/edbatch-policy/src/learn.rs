@@ -6,11 +6,11 @@
 //! of [`LearningConfig`]. The reward of a batch is `-1 + α × ratio`, with the ratio of
 //! [`KindFrontiers`], which the paper prints upside down. Returns are bootstrapped after N steps.
 //!
-//! Ours differs in four ways. A return of more than N steps is continued with the value of the
-//! state in which it ends. (The authors clip that value to at least 0. Rewards are never positive,
-//! so it is always 0.) It learns on several mini-batches in turn. It keeps the table that is best
-//! on other mini-batches, which are held out. In a state without an entry
-//! [`Critical`](crate::Critical) decides.
+//! Ours differs in four ways. After N steps, a return adds the value of the state that was reached.
+//! (The authors clip that value to at least 0. Since rewards are never positive, they always add
+//! 0.) Ours learns on several mini-batches in turn. It keeps the table that is best on other
+//! mini-batches, which are held out. In a state without an entry [`Critical`](crate::Critical)
+//! decides.
 //!
 //! *Cost*: an episode schedules one mini-batch and updates its ratios: O(edges × kinds).
 
@@ -187,8 +187,8 @@ impl Environment {
         Some(Self { frontier, chains, kind_frontiers })
     }
 
-    /// Runs an episode: schedules the mini-batch by `q` or at random, and records each batch.
-    /// Returns `None` if memory is exhausted.
+    /// Runs an episode: schedules the mini-batch, with each choice by `q` or at random, and records
+    /// each batch. Returns `None` if memory is exhausted.
     fn rollout(
         &mut self,
         q: &mut Values,

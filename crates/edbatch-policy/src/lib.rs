@@ -49,9 +49,9 @@
 //! The default is not `critical:pair`, because the gain is too small. Of our models only two-type
 //! trees and folded lattices have kinds that read each other. On folded lattices, `critical:pair`
 //! makes 0.5 % fewer batches (`edbatch infer --policy critical:pair --stats`: 980 instead of 985 on
-//! newswire), and scheduling takes up to 10 % longer, which is 2 % of their total time at 128
-//! elements. The difference in total time was not measurable. If sums are nodes, as in the paper,
-//! it makes 2 % fewer batches.
+//! newswire), and scheduling takes up to 10 % longer, which is 2 % of the total time of such
+//! lattices at 128 elements. The difference in total time was not measurable. If sums are nodes, as
+//! in the paper, `critical:pair` makes 2 % fewer batches.
 //!
 //! # Waves
 //!

@@ -5,8 +5,8 @@ const SLACK: usize = 4 << 20;
 
 /// Returns true if this number of bytes can be allocated now.
 ///
-/// A failed allocation of a list aborts the program. So code that grows asks for the sum of its
-/// next allocations first, and ends if it is not available.
+/// A failed allocation of a list aborts the program. So code that grows lists asks for the sum of
+/// its next allocations first, and ends if that sum is not available.
 pub(crate) fn is_available(bytes: usize) -> bool {
     let mut probe = Vec::<u8>::new();
     let is_available = probe.try_reserve_exact(bytes.saturating_add(SLACK)).is_ok();

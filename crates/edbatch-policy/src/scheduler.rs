@@ -8,8 +8,8 @@ use crate::{AnyPolicy, ByDepth, Critical, Depth, Frontier, InOrder, schedule_int
 /// Schedules graphs and reuses its memory.
 ///
 /// The default scheduler tries [`InOrder`] first, which builds no frontier and finds the minimum
-/// number of batches. It fails if the kinds have no order; then [`Critical`] is used. A scheduler
-/// with a policy always uses that policy.
+/// number of batches. If the kinds have no order, `InOrder` fails and [`Critical`] is used. A
+/// scheduler with a policy always uses that policy.
 ///
 /// ```
 /// use edbatch_graph::{Schedule, parse_text};

@@ -163,8 +163,8 @@ fn kinds_of(frontier: &mut Frontier, policy: &mut impl Policy) -> Vec<Kind> {
     kinds
 }
 
-/// Returns the graph without the kinds that no node reads, and these kinds. One batch for each of
-/// them at the end is optimal.
+/// Returns the graph without the kinds that no node reads, and the list of these kinds. One batch
+/// for each of them at the end is optimal.
 fn core(frontier: &Frontier) -> (Frontier, Vec<Kind>) {
     let kinds = (0..frontier.kinds()).map(Kind::new);
     let last = kinds.filter(|&kind| frontier.total(kind) > 0 && !frontier.is_read(kind));

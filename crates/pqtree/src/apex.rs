@@ -48,7 +48,8 @@ impl Work {
     }
 
     /// Resets the paths of all nodes in `touched`, and collects the partial nodes in `starts`.
-    /// Returns their number. Does not branch on whether a node is full, which is unpredictable.
+    /// Returns the number of partial nodes. Does not branch on a node being full, which is
+    /// unpredictable.
     pub(crate) fn start_paths(&mut self) -> u32 {
         let starts = self.starts.with_room(self.touched.len(), NIL);
         let paths = self.paths.with_room(self.touched.len(), Path::NONE);

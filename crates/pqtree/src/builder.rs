@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 #[derive(Debug)]
 pub(crate) struct Builder {
     nodes: Nodes,
-    /// For each open node, its kind and the start of its children in `children`.
+    /// For each open node, its kind and the index of its first child in `children`.
     open: Vec<(Kind, usize)>,
     children: Vec<NodeId>,
 }

@@ -90,14 +90,15 @@ impl PqTree {
     }
 }
 
-/// For each node, its smallest leaf, and its children in descending order of theirs.
+/// For each node, its smallest leaf (`rank`), and a list of its children in descending order of
+/// rank.
 struct Ranked {
     rank: Vec<u32>,
     first_child: Vec<NodeId>,
     next_sibling: Vec<NodeId>,
 }
 
-// Larger than any leaf: there are at most 2^29.
+// Larger than any leaf, because a tree has at most 2^29 leaves.
 const OPEN_P: u32 = u32::MAX;
 const OPEN_Q: u32 = u32::MAX - 1;
 const CLOSE: u32 = u32::MAX - 2;

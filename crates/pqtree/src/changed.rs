@@ -1,8 +1,9 @@
 //! The list of changed nodes, by which callers update tables with an entry for each node.
 //!
-//! A change starts a new list, and every edit of a list of children adds the parent. Queries and
-//! refused changes never start one. While an attempt runs, each replaced list goes to the log. An
-//! attempt that fails restores the list from before it. One that succeeds merges its lists.
+//! A change of the tree starts a new list, and every edit of a node's children adds that node.
+//! Queries and refused changes never start a list. While an attempt runs, each list that is
+//! replaced by a new one goes to the log. A failed attempt restores the list from before the
+//! attempt. A successful one merges the lists of its changes.
 //!
 //! *Cost*: the sizes of the lists. A single `NONE` stands for all inner nodes.
 

@@ -59,7 +59,7 @@ impl Work {
         Ok(())
     }
 
-    /// Updates [`Path::fits`] of a node after a second path has reached it. The first has left it.
+    /// Updates [`Path::fits`] of a node that a second path has reached after the first one left it.
     pub(crate) fn refit_below(&mut self, nodes: &Nodes, place: u32) {
         let [predecessor, other] = self.predecessor_nodes(place);
         let path = &mut self.paths[place];

@@ -41,8 +41,8 @@ pub struct CircularTree {
     elements: u32,
 }
 
-/// Elements that prove that a set cannot be consecutive: the tree admits no order of these elements
-/// in which those of `inside` are consecutive.
+/// Elements that prove that a set cannot be consecutive: the tree admits no order of all these
+/// elements in which the elements `inside` are consecutive.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct CircularConflict {
@@ -99,7 +99,7 @@ impl CircularTree {
     pub fn reduce(&mut self, set: &[u32]) -> Result<bool, ReduceError> {
         let (reduced, cut) = self.cut(set, PqTree::reduce)?;
         if reduced.changed {
-            // The nodes around the cut may have other neighbours on its two sides.
+            // The nodes above the leaf at the cut may have other neighbours now.
             let changed = &mut self.tree.work.changed;
             changed.extend(cut.turned.iter().skip(1));
             changed.sort_unstable();
@@ -140,7 +140,8 @@ impl CircularTree {
         attempt(self, change)
     }
 
-    /// Returns true if the tree admits this circular order of all elements, given from any start.
+    /// Returns true if the tree admits this circular order of all elements. The list may start at
+    /// any element.
     pub fn contains_order(&self, order: &[u32]) -> bool {
         let Some(hinge) = self.elements.checked_sub(1) else { return order.is_empty() };
         let Some(at) = order.iter().position(|&element| element == hinge) else { return false };
@@ -237,7 +238,7 @@ impl CircularTree {
 
 /// The place where the circle is cut.
 struct Cut {
-    /// The element at which it is cut, above the root.
+    /// The element at which the circle is cut, above the root.
     at: u32,
     /// The leaf of this element and the nodes above it, if the cut is not at the hinge.
     turned: Vec<NodeId>,

@@ -199,7 +199,7 @@ impl Marks<'_> {
         core::iter::successors(last, move |child| marked(child.next)).map(|child| child.node)
     }
 
-    /// Returns the steps of paths from children to the node at `place`.
+    /// Returns the steps by which paths reached the node at `place` from its children.
     fn predecessors(&self, place: u32) -> &[(u32, u32)] {
         let begin = self.steps.partition_point(|step| step.0 < place);
         let count = self.steps[begin..].iter().take_while(|step| step.0 == place).count();
@@ -220,7 +220,8 @@ impl Marks<'_> {
             }
     }
 
-    /// Returns a leaf of the set that is below the apex, but not below its child at place `below`.
+    /// Returns a leaf of the set that is below the apex, but not below the apex's child at place
+    /// `below`.
     fn leaf_beyond(&self, apex: u32, below: u32) -> u32 {
         if let Some(child) = self.full_children(apex).next() {
             return self.leaf_below_marked(child);
@@ -272,7 +273,8 @@ impl Marks<'_> {
     }
 }
 
-/// Puts the smaller leaf first, because the order of siblings depends on how the tree was made.
+/// Builds the conflict with the smaller leaf of `inside` first, because the order of siblings
+/// depends on how the tree was made.
 fn separated(mut inside: [u32; 2], outside: u32) -> Conflict {
     inside.sort_unstable();
     Conflict::Separated { inside, outside }

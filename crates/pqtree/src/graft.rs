@@ -273,7 +273,8 @@ impl PqTree {
         }
     }
 
-    /// Reduces a node's degree by the children taken out. Replaces the node by an only child.
+    /// Reduces a node's degree by the `by` children taken out. If one child is left, it replaces
+    /// the node.
     fn shrink(&mut self, node: NodeId, by: u32) {
         let tag = self.nodes.tag(node);
         match tag.degree() - by {

@@ -184,8 +184,8 @@ impl Sweep {
     }
 }
 
-/// An order: the place of each leaf, indexed by its place in the first order, and the values of l
-/// at which the maximum and the minimum place of the leaves l..=r change.
+/// One of the orders: the place of each leaf in it, indexed by the leaf's place in the first order;
+/// and the values of l at which the maximum and the minimum place of the leaves l..=r change.
 struct Extremes {
     place: Vec<u32>,
     maxima: Vec<usize>,

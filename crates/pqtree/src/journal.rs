@@ -1,8 +1,8 @@
 //! Undo: a log of overwritten values, kept while a checkpoint is open.
 //!
 //! Every change of the structure goes through a setter, which logs the old value while a checkpoint
-//! is open. Rolling back replays the log in reverse. Path compression is logged too, because a
-//! shortcut must not survive the merge that it relies on.
+//! is open. Rolling back replays the log in reverse. Path compression is logged too: when a merge
+//! is undone, the shortcuts through it must go, too.
 //!
 //! *Cost*: one predictable branch per write without a checkpoint, and 16 bytes per write with one.
 //! Rolling back costs the same as the writes that it undoes.
@@ -51,7 +51,8 @@ impl PqTree {
     ///
     /// If `change` assigns another tree to this one, or rolls back a checkpoint that was open
     /// before. A tree that `change` has moved elsewhere, such as by `mem::swap`, logs its changes
-    /// for ever, because nobody can close its checkpoint there. A clone of it does not.
+    /// for ever, because its checkpoint cannot be closed there. A clone of such a tree does not
+    /// log.
     pub fn attempt<T, E>(
         &mut self,
         change: impl FnOnce(&mut Self) -> Result<T, E>,
@@ -273,7 +274,7 @@ pub(crate) enum Write {
 struct Mark {
     log: usize,
     serial: u64,
-    /// Among this open checkpoint and those before it: the number that belong to attempts.
+    /// The number of attempts among this open checkpoint and those before it.
     attempts: u32,
     header: Header,
 }

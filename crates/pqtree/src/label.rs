@@ -20,7 +20,7 @@ use crate::nodes::{CHUNK, Nodes, Tag};
 use crate::stack::Stack;
 use crate::work::{Marked, Path, Touched, Work};
 
-/// Sets up to this size are counted with branches, which is at least as fast for them.
+/// The maximum size of a set whose leaves are counted with branches, which is at least as fast.
 const FEW: usize = 4;
 
 impl Work {

@@ -356,7 +356,7 @@ impl<T: Eq + Hash> Hash for Labeled<T> {
                 Kind::Leaf => mixed_hash(self.label(node.0)),
                 Kind::P => mix(children.fold(0, u64::wrapping_add)),
                 Kind::Q => {
-                    // The children as the digits of a number, from either end.
+                    // The hashes of the children are the digits of a number, read from either end.
                     const BASE: u64 = 0x9fb2_1c65_1e98_df25;
                     let (mut forwards, mut backwards, mut power) = (0u64, 0u64, 1u64);
                     for child in children {

@@ -1,11 +1,12 @@
 //! Finds a minimal conflict among several sets.
 //!
 //! Reduce the sets in order. The first refused set, j, is in every conflict among the sets up to j,
-//! and the later sets are not needed. Start again with set j, then the sets before it in order,
-//! which gives the next set. Repeat until the found sets alone are in conflict.
+//! and the later sets are not needed. Start again: reduce set j first, then the sets before it in
+//! order. The set that is refused now is the next one found. Repeat until the found sets alone are
+//! in conflict.
 //!
-//! If any found set is left out, the rest can be reduced: that set was refused when the rest of the
-//! result, among others, had been reduced. The result is minimal by inclusion, not in size.
+//! If any found set is left out, the rest can be reduced: when that set was refused, all others of
+//! the result had been reduced, among other sets. The result is minimal by inclusion, not in size.
 //!
 //! *Source*: J. Chinneck, "Feasibility and Infeasibility in Optimization" (2008), section 6.2, the
 //! additive method.

@@ -16,7 +16,8 @@ impl NodeId {
         Self(leaf)
     }
 
-    /// The index in a table of [`PqTree::node_bound`](crate::PqTree::node_bound) entries.
+    /// Returns the index of the node in a table of
+    /// [`PqTree::node_bound`](crate::PqTree::node_bound) entries.
     pub const fn index(self) -> usize {
         self.0 as usize
     }

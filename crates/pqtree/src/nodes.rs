@@ -87,7 +87,7 @@ impl Nodes {
         }
     }
 
-    /// All leaves under one P-node. Fails if there is not enough memory.
+    /// Creates a tree with all leaves under one P-node. Fails if there is not enough memory.
     pub(crate) fn universal(leaves: u32) -> Result<Self, LeafError> {
         if leaves < 2 {
             let mut nodes = Self::unconnected(leaves);
@@ -155,7 +155,7 @@ impl Nodes {
         self.siblings[node.index()]
     }
 
-    /// Returns the sibling of a node that is not `one`.
+    /// Returns the sibling of `node` on the other side from its sibling `one`.
     pub(crate) fn sibling_beside(&self, node: NodeId, one: NodeId) -> NodeId {
         #[cfg(test)]
         self.visits.add();
@@ -224,7 +224,7 @@ impl Nodes {
     }
 
     /// Loads the `up` and the siblings of leaves early, like [`load_parents`](Self::load_parents).
-    /// Worth its loads for small sets only.
+    /// The additional loads are worth it for small sets only.
     #[inline]
     pub(crate) fn load_leaves(&self, leaves: &[u32]) {
         let load = |&leaf: &u32| self.up[leaf as usize].0 ^ self.siblings[leaf as usize][0].0;

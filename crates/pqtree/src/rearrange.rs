@@ -14,9 +14,9 @@
 //!     [ … outer  empty…  its predecessor  full…  inner … ]
 //! ```
 //!
-//! The same follows for its own predecessor, and so on down the path. The full children of a P-node
-//! become one child, below a P-node if there are several; so do its empty children. The children of
-//! a Q-node are spliced in unchanged.
+//! The predecessor of the dissolved child is dissolved in the same way, and so on down the path.
+//! The full children of a P-node become one child, below a P-node if there are several; so do its
+//! empty children. The children of a Q-node are spliced in unchanged.
 //!
 //! *Source*: Hsu and McConnell (2003), section 3: splitting the terminal path. Ours moves only full
 //! children and predecessors, never empty children, and reuses the nodes that it dissolves.
@@ -163,7 +163,8 @@ impl Work {
         empty_part.unwrap_or(outer)
     }
 
-    /// Returns one node for the `count` remaining children of a P-node, if any: it or its child.
+    /// Returns one node for the `count` remaining children of a P-node: the P-node, or its only
+    /// child. Returns `None` if no child remains.
     fn only_part(&mut self, nodes: &mut Nodes, node: NodeId, count: u32) -> Option<NodeId> {
         match count {
             0 => {

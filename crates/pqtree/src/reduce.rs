@@ -173,7 +173,8 @@ impl PqTree {
     }
 }
 
-/// The home of a set that is consecutive by its size alone, or the apex, in `touched`, of another.
+/// The home of a set that is consecutive because of its size, or the place in `touched` of the apex
+/// of another set.
 enum Place {
     Trivial(Option<NodeId>),
     Apex(u32),

@@ -43,8 +43,8 @@ impl<T: Copy> Stack<T> {
         self.len += 1;
     }
 
-    /// Returns all items, followed by `more` entries of unspecified content. The caller keeps new
-    /// items by [`set_len`](Self::set_len).
+    /// Returns all items, followed by `more` entries of unspecified content. To keep entries that
+    /// it writes there, the caller calls [`set_len`](Self::set_len).
     #[inline]
     pub(crate) fn with_room(&mut self, more: usize, fill: T) -> &mut [T] {
         let needed = self.len + more;

@@ -98,7 +98,7 @@ pub enum ParseError {
 }
 
 impl ParseError {
-    /// Shifts the position, for a text that starts after `bytes` other bytes.
+    /// Adds `bytes` to the position, for a text that starts after that many other bytes.
     pub(crate) fn after(mut self, bytes: usize) -> Self {
         if let Self::Unexpected { at, .. } | Self::Unmatched { at } | Self::Unclosed { at } =
             &mut self

@@ -96,7 +96,7 @@ impl PqTree {
         assert!(self.contains(node), "there is no node {}", node.0);
     }
 
-    /// Returns the leaf of a node, or `None` for an inner node.
+    /// Returns the number of a leaf, or `None` for an inner node.
     pub fn as_leaf(&self, node: NodeId) -> Option<u32> {
         self.assert_live(node);
         self.nodes.is_leaf(node).then_some(node.0)
@@ -114,7 +114,8 @@ impl PqTree {
 
     /// Returns the neighbours of a node in its parent's list of children, in no particular order:
     /// the next one depends on the direction of a walk. Not meaningful for the root, which is in no
-    /// list. Below a P-node, this is only the stored order: any two children can be neighbours.
+    /// list. Below a P-node, siblings are neighbours only in the stored order: any two children can
+    /// be neighbours.
     ///
     /// ```
     /// # use pqtree::{NodeId, PqTree};

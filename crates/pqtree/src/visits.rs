@@ -36,7 +36,8 @@ mod tests {
         (tree.nodes.visits.take(), refused)
     }
 
-    /// Refuses each of the sets. Returns the largest number of visited nodes, and the total.
+    /// Tries to reduce the tree by each set, and expects a refusal. Returns the largest number of
+    /// nodes visited for one set, and the total for all sets.
     fn refuse(tree: &mut PqTree, sets: impl Iterator<Item = Vec<u32>>) -> (u64, u64) {
         sets.fold((0, 0), |(most, all), set| {
             let (visits, refused) = reduce(tree, &set);
@@ -101,7 +102,7 @@ mod tests {
         assert!(visits <= most, "{visits} > {most}");
     }
 
-    /// The element at which the circle is cut costs no more than others.
+    /// A set with the element at which the circle is cut costs no more than other sets.
     #[test]
     fn circular_sets_with_the_last_element_visit_few_nodes_at_any_size() {
         let count = |elements: u32| {

@@ -6,16 +6,16 @@
 //! other kinds: chains are transitive.
 //!
 //! Heights are computed from users to arguments. Each node has a row of one counter per kind: the
-//! maximum number of nodes of that kind on a path that starts at a user of the node. It is the
-//! element-wise maximum of the users' rows, each with one more for the user's own kind. A kind
-//! whose nodes all lack arguments follows no other node and needs no counter. If no node reads the
-//! nodes of a kind, all of them have height 1.
+//! maximum number of nodes of that kind on a path that starts at a user of the node. The row is the
+//! element-wise maximum of the users' rows, after one is added in each of them for the user's own
+//! kind. If no node of a kind has arguments, no path leads to the kind, and it needs no counter. If
+//! no node reads the nodes of a kind, all of them have height 1.
 //!
 //! Kinds are independent, so they are computed in blocks: a block of 16 counters of 8 bits is one
 //! register, and one array of rows serves all blocks. The loop runs over edges and not over nodes:
-//! the number of users of a node is hard to predict, and a branch misprediction costs more than the
-//! maximum. Every 1024 edges, the rows that are complete are stored as heights and needs of 16
-//! bits, while they are still in the cache.
+//! the number of users of a node is hard to predict, and a branch misprediction costs more than an
+//! element-wise maximum. Every 1024 edges, the rows that are complete are stored as heights and
+//! needs of 16 bits, while they are still in the cache.
 //!
 //! If a chain has more than 254 nodes, or there are very many kinds, everything is computed with 8
 //! counters of 32 bits and numbers of 32 bits.
@@ -98,7 +98,7 @@ impl Chains {
         chains
     }
 
-    /// Computes the chains of another graph, in the same memory. Ignores which batches have run.
+    /// Computes the chains of another graph, in the same memory. Includes the nodes that have run.
     pub fn reset(&mut self, frontier: &Frontier) {
         let kinds = (0..frontier.kinds()).map(Kind::new);
         self.counted.clear();
@@ -148,15 +148,15 @@ impl Chains {
         &self.tally[self.starts[kind.index()]..][..self.longest(kind) as usize]
     }
 
-    /// The maximum number of nodes of the node's own kind on a path that starts at it, itself
-    /// included.
+    /// The height of a node: the maximum number of nodes of its kind on a path that starts at the
+    /// node, the node included.
     #[must_use]
     pub fn height(&self, node: NodeId) -> u32 {
         self.of_node(node).height
     }
 
-    /// A lower bound on the number of batches of the nodes that depend on this node. It is 0 if no
-    /// node reads it.
+    /// A lower bound on the number of batches of the nodes that depend on this node. The bound is 0
+    /// if no node reads this node.
     #[must_use]
     pub fn needs(&self, node: NodeId) -> u32 {
         self.of_node(node).needs
@@ -270,7 +270,8 @@ impl<C: Counter, const L: usize> Counters<C, L> {
                 self.rows.fill([C::ZERO; L]);
                 return false;
             }
-            // The remaining edges have smaller users, so the rows of the later nodes are complete.
+            // The remaining edges have smaller arguments, so the rows of the nodes from `from` on
+            // are complete.
             let next = edges.clone().next();
             let from = next.map_or(0, |(_, user)| user.index() + 1);
             self.keep(from..complete, frontier, tally);

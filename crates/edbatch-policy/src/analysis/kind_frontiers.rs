@@ -2,8 +2,8 @@
 //!
 //! *Source*: `Frontier(G^a)`, §2.3 of the paper. It contains all ready nodes of the kind. The
 //! **ratio** of a kind is the number of its ready nodes over the size of its frontier, in (0, 1].
-//! (Equation 1 prints the ratio upside down. Its worked example, 5/7 and 1/1, and its proof need
-//! this one.)
+//! (Equation 1 prints the ratio upside down. The paper's worked example, 5/7 and 1/1, and its proof
+//! need the ratio as defined here.)
 //!
 //! For each node `v` and kind `t` there is a count of the arguments of `v` that are remaining nodes
 //! of kind `t`, or have such an ancestor. When the count reaches zero, `v` has lost its last
@@ -41,7 +41,7 @@ pub struct KindFrontiers {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct KindState {
-    /// The index of the kind's column in `counts`; `NONE` if no chain of it has two nodes.
+    /// The index of the kind's column in `counts`; `NONE` if no chain of the kind has two nodes.
     column: u32,
     /// The number of nodes in the kind's frontier, each counted by its weight.
     size: usize,
@@ -58,7 +58,8 @@ const IRRELEVANT: u32 = 1 << 31;
 const BLOCK: usize = 4;
 
 impl KindFrontiers {
-    /// Builds the counts of a graph. Returns `None` if there is no memory for two copies of them.
+    /// Builds the counts of a graph. Returns `None` if there is no memory for two copies of the
+    /// counts.
     pub(crate) fn try_new(frontier: &Frontier, chains: &Chains) -> Option<Self> {
         let kinds = (0..frontier.kinds()).map(Kind::new);
         let columns = kinds.filter(|&kind| chains.longest(kind) > 1).count() + BLOCK;
@@ -91,7 +92,8 @@ impl KindFrontiers {
                     self.advance_users(frontier, node, kind);
                 }
             }
-            // All of them were in the frontier when they ran, also the users that entered it above.
+            // All of `news` were in the frontier when they ran, also the users that entered it
+            // above.
             self.kinds[kind.index()].size -= frontier.weight_of(news);
         }
     }
@@ -109,7 +111,8 @@ impl KindFrontiers {
         (self.columns, columns, self.counts)
     }
 
-    /// Updates the counts for `kind` of the nodes that depend on a node of this kind that has run.
+    /// Updates the counts for `kind` of the nodes that depend on `node`, which is of this kind and
+    /// has run.
     fn advance_users(&mut self, frontier: &Frontier, node: NodeId, kind: Kind) {
         let state = &mut self.kinds[kind.index()];
         self.lost.push(node);

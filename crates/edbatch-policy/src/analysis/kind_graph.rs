@@ -24,14 +24,15 @@ impl KindGraph {
         graph.clear();
         reads.clone().for_each(|_| _ = graph.add_node(()));
         for (kind, reads) in reads.enumerate() {
-            // petgraph visits the last edge first, so it visits smaller kinds first.
+            // petgraph visits the edge that was added last first: the edge to the smallest kind.
             for read in (0..graph.node_count()).rev().filter(|read| reads & 1 << read != 0) {
                 graph.add_edge(NodeIndex::new(kind), NodeIndex::new(read), ());
             }
         }
     }
 
-    /// Calls `each` with each component, after those that it reads. Its kinds are ascending.
+    /// Calls `each` with the kinds of each component, ascending. A component follows those that it
+    /// reads.
     pub(crate) fn components(&mut self, mut each: impl FnMut(&[Kind])) {
         let Self { reads, tarjan, component } = self;
         tarjan.run(&*reads, |kinds| {

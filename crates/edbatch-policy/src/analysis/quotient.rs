@@ -49,7 +49,7 @@ pub fn quotient(frontier: &Frontier) -> Frontier {
     Frontier::weighted(&builder, weights)
 }
 
-/// Returns the graph of `frontier` without the kinds that are removed, which no node may read.
+/// Returns the graph of `frontier` without the removed kinds. No node may read a removed kind.
 pub(crate) fn without_kinds(frontier: &Frontier, is_removed: impl Fn(Kind) -> bool) -> Frontier {
     let mut builder = Builder { kinds: frontier.kinds(), ..Builder::default() };
     let mut weights = Vec::new();

@@ -70,7 +70,7 @@ fn gather<'a>(
     let mut count = 0;
     for &node in some {
         let at = users_at(nodes, node);
-        // No branch: if the list is shorter, the next one overwrites the rest.
+        // No branch: if the node has fewer users, the users of the next node overwrite the rest.
         gathered[count..count + COPIED_AT_ONCE]
             .copy_from_slice(&users[at.start..at.start + COPIED_AT_ONCE]);
         if at.len() > COPIED_AT_ONCE {
@@ -88,8 +88,8 @@ pub(super) fn users_at(nodes: &[Node], node: NodeId) -> Range<usize> {
     first.first_user as usize..end.first_user as usize
 }
 
-/// The fields that change when arguments have run. As slices: a write might alias the pointer of a
-/// Vec, which is then reloaded each time.
+/// The fields that change when arguments have run. They are slices because the compiler reloads the
+/// pointer of a `Vec` after each write that might alias it.
 struct Waiting<'a> {
     nodes: &'a mut [Node],
     overflow: &'a mut [(NodeId, u32)],

@@ -20,7 +20,8 @@ impl Frontier {
         self.sources.resize(dag.nodes(), NodeId(0));
         self.nodes.resize(dag.nodes() + 1, NO_NODE);
         self.overflow.clear();
-        // As slices: a write might alias the pointer of a Vec, which is then reloaded each time.
+        // Slices, because the compiler reloads the pointer of a `Vec` after each write that might
+        // alias it.
         let (nodes, sources) = (self.nodes.as_mut_slice(), self.sources.as_mut_slice());
         let segments = self.segments.as_mut_slice();
         let (mut arguments, mut users) = self.edges.split();

@@ -19,7 +19,7 @@ pub struct Comparison {
     pub soft: usize,
     /// Number of batches by the learned policy.
     pub learned: usize,
-    /// Number of batches by the learned policy in states that its table does not have.
+    /// Number of the learned policy's batches in states that its table does not have.
     pub unseen: usize,
     /// Lower bound on the number of batches.
     pub bound: usize,
@@ -66,7 +66,7 @@ impl Evaluation {
         Self(mini_batches.iter().map(Frontier::new).collect())
     }
 
-    /// The sum over all mini-batches of the lower bounds on their batches.
+    /// The lower bound on the number of batches, summed over all mini-batches.
     pub(super) fn bound(&self) -> usize {
         self.0.iter().map(|frontier| Chains::new(frontier).bound()).sum()
     }

@@ -27,7 +27,7 @@ pub struct TrainingSet<'a, D> {
 }
 
 impl<'a, D: Dag> TrainingSet<'a, D> {
-    /// Learns on `train` and evaluates on `held_out`. If `held_out` is empty, evaluates on `train`.
+    /// A set to learn on `train` and evaluate on `held_out`, or on `train` if `held_out` is empty.
     ///
     /// # Errors
     /// If `train` is empty.

@@ -38,7 +38,8 @@ impl Values {
     pub(super) fn intern(&mut self, word: &[Symbol]) -> Option<usize> {
         let rows = self.states.rows() + word.len();
         if rows > self.reserved {
-            // For twice as many rows, their table, and copies of growing lists.
+            // Memory for twice as many rows, for their transition table, and for copies of growing
+            // lists.
             if !is_available(rows.saturating_mul(6 * (128 + 16 * self.kinds))) {
                 return None;
             }

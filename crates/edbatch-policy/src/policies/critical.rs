@@ -94,7 +94,7 @@ impl Critical {
             let state = &mut self.kinds[kind.index()];
             let (reached, ran) = (frontier.reached(kind), frontier.ran(kind).len());
             if !frontier.is_read(kind) {
-                // No node reads them: all have height 1 and urgency 0.
+                // No node reads this kind: all of its nodes have height 1 and urgency 0.
                 self.heights[state.start + 1] = HeightState {
                     waiting: NodeId::new(frontier.total(kind) - reached.len()).0,
                     end: NodeId::new(reached.len()).0,
@@ -102,7 +102,7 @@ impl Critical {
                 continue;
             }
             if ran != state.ran {
-                // The batch has run, and most of the ready nodes are new.
+                // A batch of this kind has run, and most of the ready nodes are new.
                 let still_ready = reached[..state.seen].iter().skip(ran);
                 state.urgency = still_ready.map(urgency).sum();
                 state.ran = ran;

@@ -45,7 +45,7 @@ impl Encoding {
         [Self::Base, Self::Max, Self::Sort, Self::Phase]
     }
 
-    /// Appends the word of the frontier's state to `state`. The kinds in it are the ready kinds.
+    /// Appends the word of the frontier's state to `state`. Its kinds are the ready kinds.
     pub fn encode(self, frontier: &Frontier, state: &mut Vec<Symbol>) {
         match self {
             Self::Base => base(frontier, state),

@@ -48,7 +48,8 @@ struct KindLevels {
 
 #[derive(Clone, Copy, Debug)]
 struct NodeLevel {
-    /// The number of nodes before it on the longest chain of its kind that ends at it.
+    /// The number of nodes before this node on the longest chain of its kind that ends at this
+    /// node.
     level: u32,
     kind: Kind,
 }
@@ -86,7 +87,8 @@ impl InOrder {
             }
         }
         self.nodes_in_order.resize(dag.nodes(), NodeId(0));
-        // As slices: a write might alias the pointer of a Vec, which is then reloaded each time.
+        // Slices, because the compiler reloads the pointer of a `Vec` after each write that might
+        // alias it.
         let (kinds, nodes) = (self.kinds.as_mut_slice(), &self.nodes[..dag.nodes()]);
         let in_order = self.nodes_in_order.as_mut_slice();
         for (id, &NodeLevel { level, kind }) in (0..).map(NodeId).zip(nodes) {

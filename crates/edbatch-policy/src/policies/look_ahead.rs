@@ -47,7 +47,8 @@ pub struct LookAhead {
     /// The largest and the second largest urgency of a ready kind.
     max: f64,
     second_max: f64,
-    /// By kind: the urgency of its nodes that a candidate's batch releases. Zeros in between.
+    /// By kind: the urgency of its nodes that a candidate's batch releases. Zeros between
+    /// candidates.
     released: Vec<f64>,
     /// By kind: the sum of the urgencies of its ready nodes.
     ready: Vec<f64>,
@@ -59,7 +60,7 @@ pub struct LookAhead {
 struct Candidate {
     kind: Kind,
     urgency: f64,
-    /// The factor by which its score is multiplied.
+    /// The factor by which the candidate's score is multiplied.
     factor: f64,
 }
 
@@ -165,9 +166,11 @@ impl LookAhead {
         second
     }
 
-    /// Sums the urgencies that a batch of this kind releases, over every `step`-th of its nodes.
+    /// Sums the urgencies of the nodes that a batch of this kind releases. Visits every `step`-th
+    /// node of the batch.
     fn release(&mut self, frontier: &Frontier, kind: Kind, step: usize) {
-        // As slices: a write might alias the pointer of a Vec, which is then reloaded each time.
+        // Slices, because the compiler reloads the pointer of a `Vec` after each write that might
+        // alias it.
         let (urgencies, released) = (self.urgencies.as_slice(), self.released.as_mut_slice());
         let chains = self.critical.chains();
         let ready = frontier.ready(kind).iter().step_by(step);

@@ -42,8 +42,8 @@ pub(crate) struct Problem {
 struct NodeInfo {
     kind: Kind,
     height: u32,
-    /// The square of its needs. (Other powers rank states equally well; this one is exact in
-    /// integers, so it can be subtracted.)
+    /// The square of the node's needs. (Other powers rank states equally well. The square is exact
+    /// in integers, so it can be subtracted.)
     urgency: u64,
     /// A random number. The hash of a state is the exclusive or over its completed nodes.
     hash: u64,

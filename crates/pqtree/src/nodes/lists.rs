@@ -107,9 +107,9 @@ impl Nodes {
         self.set_degree(to, Kind::P, children.len() as u32);
     }
 
-    /// Cuts the circle of a PC-tree at a leaf: swaps the leaf with the element above the root,
-    /// where the circle is cut now. The number of the leaf then stands for that element. Returns
-    /// the leaf and the nodes above it. A second call swaps them back.
+    /// Moves the cut in the circle of a PC-tree to a leaf. Swaps the leaf with the element above
+    /// the root, where the circle was cut before, so that the number of the leaf now stands for
+    /// that element. Returns the leaf and the nodes above it. A second call swaps the two back.
     ///
     /// Each of these nodes is a circle of its parent and its children. Its parent and the child on
     /// the path change roles, so the list of children begins at another place of the circle.

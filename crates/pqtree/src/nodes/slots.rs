@@ -40,8 +40,8 @@ impl Nodes {
         self.tags.reserve_exact(step);
     }
 
-    /// The number of slots to add at once: a smaller share for large trees. Doubling would waste 12
-    /// MB on a million leaves.
+    /// The number of slots to add at once: a share of the number of leaves, which is smaller for
+    /// large trees. Doubling would waste 12 MB on a million leaves.
     fn step(&self) -> usize {
         let steps = if self.leaves < 1 << 18 { 8 } else { 128 };
         16 + (self.leaves / steps) as usize
