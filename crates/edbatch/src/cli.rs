@@ -22,7 +22,7 @@ mod output;
 mod parallel_map;
 mod precision;
 mod progress;
-pub(crate) mod reserve;
+mod reserve;
 mod runner;
 mod same_file;
 mod schedule;
@@ -32,16 +32,16 @@ mod shard_mark;
 mod shard_run;
 mod shards;
 mod statistics;
-mod svg;
 mod trace;
 mod train;
 
-use std::process::ExitCode;
+use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 use edbatch_runtime::ThreadPool;
 
 use failure::Failure;
+pub use reserve::reserve_is_used;
 
 /// Runs dynamic neural networks (over trees, sentences, lattices) with automatic batching.
 #[derive(Parser)]
@@ -66,10 +66,18 @@ enum Command {
     Train(Box<train::Train>),
 }
 
-/// Runs the command line. The exit code is 0 on success, 1 on failure and 2 on wrong usage.
-pub(crate) fn main() -> ExitCode {
-    let Cli { command } = Cli::parse();
-    let result = reserve::hold().and_then(|()| match command {
+/// Runs the command line, which begins with the name of the program. Returns the exit code: 0 on
+/// success, 1 on failure and 2 on wrong usage.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let command = match Cli::try_parse_from(arguments) {
+        Ok(Cli { command }) => command,
+        Err(error) => {
+            // Help and versions are such errors too. Nobody is left to tell if printing fails.
+            let _ = error.print();
+            return if error.use_stderr() { 2 } else { 0 };
+        }
+    };
+    let result = match command {
         Command::Cells(cells) => cells.run(),
         Command::Compile(compile) => compile.run(),
         Command::Evaluate(evaluate) => evaluate.run(),
@@ -81,18 +89,18 @@ pub(crate) fn main() -> ExitCode {
         Command::Schedule(schedule) => schedule.run(),
         Command::Shards(shards) => shards.run(),
         Command::Train(train) => train.run(),
-    });
+    };
     match result {
         // The program that reads the output has closed it.
-        Ok(()) | Err(Failure::BrokenPipe) => ExitCode::SUCCESS,
+        Ok(()) | Err(Failure::BrokenPipe) => 0,
         Err(Failure::Usage(message)) => fail(&message, 2),
         Err(Failure::Message(message)) => fail(&message, 1),
     }
 }
 
-fn fail(message: &str, code: u8) -> ExitCode {
+fn fail(message: &str, code: u8) -> u8 {
     eprintln!("edbatch: {}", message.replace('\n', " "));
-    ExitCode::from(code)
+    code
 }
 
 /// Parses a positive number.

@@ -135,6 +135,9 @@ mod book;
 mod cell_report;
 #[cfg(feature = "tracing")]
 mod chrome_trace;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod cli;
 mod engine;
 mod error;
 mod finite;
@@ -146,6 +149,7 @@ mod options;
 mod output;
 mod rendezvous;
 mod report;
+mod schedule_svg;
 mod session;
 mod statistics;
 mod train;
@@ -163,6 +167,7 @@ pub use interpret::{Interpreted, interpret, interpret_finite};
 pub use load::{LoadError, Loaded, load};
 pub use options::{EngineOptions, RunOptions};
 pub use report::{KindReport, Report};
+pub use schedule_svg::schedule_svg;
 pub use statistics::{Counts, Statistics};
 pub use train::{
     Group, Loss, LossGradients, Optimizer, Rate, Times, TrainError, TrainReport, Trainer,

@@ -1,11 +1,19 @@
 //! The `edbatch` command.
 #![deny(unsafe_code)]
 
-mod cli;
+mod reserve;
+
+use std::process::ExitCode;
 
 #[global_allocator]
-static ALLOCATOR: cli::reserve::WithReserve = cli::reserve::WithReserve;
+static ALLOCATOR: reserve::WithReserve = reserve::WithReserve;
 
-fn main() -> std::process::ExitCode {
-    cli::main()
+fn main() -> ExitCode {
+    match reserve::hold() {
+        Ok(()) => ExitCode::from(edbatch::cli::main(std::env::args_os())),
+        Err(message) => {
+            eprintln!("edbatch: {message}");
+            ExitCode::FAILURE
+        }
+    }
 }

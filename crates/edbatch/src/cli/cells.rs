@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::{CellPlanReport, CellReport, cell_reports, cell_schedules};
 use clap::{Args, ValueEnum};
-use edbatch::{CellPlanReport, CellReport, cell_reports, cell_schedules};
 use edbatch_datasets::Vocabulary;
 use edbatch_graph::{Kind, Network};
 use edbatch_layout::{

@@ -38,7 +38,7 @@ impl Compile {
 
     #[cfg(feature = "cuda")]
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        use edbatch::cuda::{self, Driver};
+        use crate::cuda::{self, Driver};
         use edbatch_layout::{CellStyle, Program};
         use edbatch_models::{Folder, Model};
 

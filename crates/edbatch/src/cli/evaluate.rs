@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::thread::available_parallelism;
 
+use crate::{Engine, EngineOptions, Loaded, load};
 use clap::Args;
-use edbatch::{Engine, EngineOptions, Loaded, load};
 
 use super::examples::Examples;
 use super::failure::Failure;

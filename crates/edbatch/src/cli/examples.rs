@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use edbatch::{RunError, TrainError};
+use crate::{RunError, TrainError};
 use edbatch_models::{Folder, Targets, ZooInput, is_arc_file};
 
 use super::failure::Failure;

@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use crate::{Loaded, load};
 use clap::Args;
-use edbatch::{Loaded, load};
 use edbatch_datasets::AtomicFolder;
 use edbatch_models::{CallList, Folder, Model, Targets, Zoo, ZooInput, network_to_json};
 

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use edbatch::{Loaded, RunError, interpret_finite, load};
+use crate::{Loaded, RunError, interpret_finite, load};
 use edbatch_models::{Folder, ZooInput};
 
 /// The reference interpreter of a folder's model. It loads the weights when it is first used, so

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 use std::time::Instant;
 
+use crate::{Loaded, Loss, Times, Trainer, TrainerOptions, interpret_gradients, load};
 use clap::{Args, ValueEnum};
-use edbatch::{Loaded, Loss, Times, Trainer, TrainerOptions, interpret_gradients, load};
 use edbatch_models::{Folder, Model, Targets, Zoo, ZooInput};
 use edbatch_policy::PolicyChoice;
 use edbatch_runtime::Parameters;

@@ -7,10 +7,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
-use clap::{Args, ValueEnum};
 #[cfg(feature = "cuda")]
-use edbatch::cuda::{self, EmulatedDevice};
-use edbatch::{Engine, EngineOptions, Loaded, Report, Statistics, load};
+use crate::cuda::{self, EmulatedDevice};
+use crate::{Engine, EngineOptions, Loaded, Report, Statistics, load};
+use clap::{Args, ValueEnum};
 #[cfg(feature = "cuda")]
 use edbatch_layout::{CellStyle, Program};
 #[cfg(feature = "cuda")]

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use edbatch::{Engine, load};
+use crate::{Engine, load};
 use edbatch_graph::{Dag, Graph, Kind, NodeId, PlainDag};
 use edbatch_models::{Model, ZooInput};
 

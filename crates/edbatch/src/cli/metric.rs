@@ -2,8 +2,8 @@
 
 mod chunks;
 
+use crate::{Engine, Rows};
 use clap::ValueEnum;
-use edbatch::{Engine, Rows};
 use edbatch_models::{Folder, Lexicon, Targets, Zoo};
 
 use super::examples::Examples;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::{InputError, Report, Rows, Statistics};
 use clap::ValueEnum;
-use edbatch::{InputError, Report, Rows, Statistics};
 use edbatch_datasets::Error;
 use edbatch_models::{Lexicon, ZooInput, is_arc_file};
 

@@ -14,8 +14,8 @@ pub(crate) enum Precision {
 #[cfg(feature = "cuda")]
 impl Precision {
     /// Returns the options of a device, with reports of compilations on standard error.
-    pub(crate) fn options(self) -> edbatch::cuda::CudaOptions {
-        use edbatch::cuda::{self, CudaOptions};
+    pub(crate) fn options(self) -> crate::cuda::CudaOptions {
+        use crate::cuda::{self, CudaOptions};
 
         let report = |compilation: &cuda::Compilation| eprintln!("edbatch: {compilation}");
         CudaOptions::new().on_compile(report).precision(match self {

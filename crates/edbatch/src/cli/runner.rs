@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use edbatch::{
+use crate::{
     Engine, InputError, Interpreted, Report, Rows, RunError, RunOptions, Statistics, interpret,
 };
 use edbatch_models::{Zoo, ZooInput};

@@ -11,7 +11,8 @@ use serde::Serialize;
 
 use super::failure::Failure;
 use super::output::{Output, print};
-use super::{graph_file, progress, same_file, svg};
+use super::{graph_file, progress, same_file};
+use crate::schedule_svg;
 
 /// Schedules a graph by one or more policies and counts batches.
 ///
@@ -77,7 +78,8 @@ impl Schedule {
             let (report, batches) = schedule(&dag, &choice)?;
             if let (Some(picture), true) = (&mut picture, reports.is_empty()) {
                 let title = report.to_string();
-                picture.write(svg::draw(&dag, &batches, &title).as_bytes())?;
+                let drawing = schedule_svg(&dag, dag.kind_names(), &batches, &title);
+                picture.write(drawing.as_bytes())?;
             }
             reports.push(report);
         }

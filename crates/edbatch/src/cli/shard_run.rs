@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use edbatch::load;
+use crate::load;
 use edbatch_datasets::write_atomic;
 use edbatch_models::Folder;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use edbatch::{KindReport, Report, Statistics};
+use crate::{KindReport, Report, Statistics};
 use serde_json::{Value, json};
 
 /// Sums the statistics of all engines and returns them as a line of JSON, with reports on kinds if

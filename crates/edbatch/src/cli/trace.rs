@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use edbatch::ChromeTrace;
+use crate::ChromeTrace;
 use edbatch_datasets::AtomicFile;
 
 use super::failure::Failure;

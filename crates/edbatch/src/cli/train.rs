@@ -9,8 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
+use crate::{Group, Loaded, Optimizer, Rate, TrainError, Trainer, TrainerOptions, load};
 use clap::Args;
-use edbatch::{Group, Loaded, Optimizer, Rate, TrainError, Trainer, TrainerOptions, load};
 use edbatch_datasets::AtomicFolder;
 use edbatch_models::{Folder, Model, ModelConfig};
 use edbatch_policy::PolicyChoice;

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use edbatch::Trainer;
+use crate::Trainer;
 use edbatch_datasets::write_atomic;
 use edbatch_models::Zoo;
 

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use edbatch::{Engine, EngineOptions, Times, Trainer, shuffled};
+use crate::{Engine, EngineOptions, Times, Trainer, shuffled};
 use edbatch_datasets::write_atomic;
 use edbatch_models::{Folder, Model, Targets, Zoo, ZooInput};
 use edbatch_runtime::Parameters;
