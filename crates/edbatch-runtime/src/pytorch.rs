@@ -1,4 +1,5 @@
-//! Splits the stacked gates of PyTorch's `nn.LSTM` and `nn.GRU` into separate parameters.
+//! Splits the stacked gates of PyTorch's `nn.LSTM` and `nn.GRU` into separate parameters, and
+//! stacks them again.
 //!
 //! *Source*: the documentation of `torch.nn.LSTM` and `torch.nn.GRU`. Layer `k` of a module has
 //! `weight_ih_l{k} [gates × H, in]`, `weight_hh_l{k} [gates × H, H]` and two biases of `gates × H`;
@@ -9,6 +10,8 @@
 //! `n = tanh(w_c x + b_c + r ∘ (u_c h + d_c))`. In the GRUs of the model zoo and of the ED-Batch
 //! authors, it multiplies the state: `tanh(w_c x + u_c (r ∘ h) + b_c)`. These are different
 //! functions of the same weights: for weights trained in PyTorch, write a cell of the first form.
+
+use std::collections::BTreeMap;
 
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
@@ -48,16 +51,11 @@ pub const GRU: &[&str] = &["r", "z", "c"];
 /// [`Parameters::from_safetensors`]: crate::Parameters::from_safetensors
 pub fn split_gates(bytes: &[u8], modules: &[Recurrent<'_>]) -> Result<Vec<u8>, ParameterError> {
     let file = SafeTensors::deserialize(bytes).map_err(ParameterError::Format)?;
-    let mut tensors: Vec<(String, Dtype, Vec<usize>, Vec<u8>)> = Vec::new();
+    let mut tensors = Vec::new();
     for (name, tensor) in file.iter() {
         let found = modules.iter().find_map(|module| Some((module, module.part(name)?)));
         let Some((module, (part, layer))) = found else {
-            tensors.push((
-                name.into(),
-                tensor.dtype(),
-                tensor.shape().into(),
-                tensor.data().into(),
-            ));
+            tensors.push(copy(name, &tensor));
             continue;
         };
         let stacked = gates(name, &tensor, module.gates.len())?;
@@ -88,6 +86,78 @@ pub fn split_gates(bytes: &[u8], modules: &[Recurrent<'_>]) -> Result<Vec<u8>, P
             tensors.push((name, Dtype::F32, dims, data));
         }
     }
+    serialize(&tensors)
+}
+
+/// Rewrites a safetensors file with the stacked gates of PyTorch, the inverse of [`split_gates`].
+///
+/// An LSTM has one bias for each gate here: it becomes `bias_ih`, and `bias_hh` is zero. The same
+/// holds for a GRU, except that `d_c` becomes a part of `bias_hh`.
+///
+/// # Errors
+/// If this is not a valid safetensors file, or if a gate of a module is missing, is not f32, or
+/// does not have the shape of the other gates.
+pub fn stack_gates(bytes: &[u8], modules: &[Recurrent<'_>]) -> Result<Vec<u8>, ParameterError> {
+    let file = SafeTensors::deserialize(bytes).map_err(ParameterError::Format)?;
+    let (mut tensors, mut stacks) = (Vec::new(), BTreeMap::new());
+    for (name, tensor) in file.iter() {
+        let part = |(index, module): (usize, &Recurrent<'_>)| Some((index, module.letter(name)?));
+        match modules.iter().enumerate().find_map(part) {
+            Some(stack) => drop(stacks.insert(stack, tensor.shape().to_vec())),
+            None => tensors.push(copy(name, &tensor)),
+        }
+    }
+    for ((module, (layer, letter)), mut dims) in stacks {
+        let Recurrent { module, suffix, name, gates } = modules[module];
+        if let Ok(first) = file.tensor(&format!("{name}.{layer}.{letter}_{}", gates[0])) {
+            dims = first.shape().to_vec();
+        }
+        let read = |letter: char, gate: &str| -> Result<Vec<u8>, ParameterError> {
+            let name = format!("{name}.{layer}.{letter}_{gate}");
+            let Ok(tensor) = file.tensor(&name) else {
+                return Err(ParameterError::Missing { name, dims: dims.clone() });
+            };
+            if tensor.dtype() != Dtype::F32 {
+                return Err(ParameterError::Type { name, got: format!("{:?}", tensor.dtype()) });
+            }
+            if tensor.shape() != dims {
+                let (expected, got) = (dims.clone(), tensor.shape().into());
+                return Err(ParameterError::Shape { name, expected, got });
+            }
+            Ok(tensor.data().into())
+        };
+        let values = gates.iter().map(|gate| read(letter, gate)).collect::<Result<Vec<_>, _>>()?;
+        let other = gates.iter().map(|&gate| match gate {
+            "c" => read('d', gate),
+            _ => Ok(vec![0; 4 * dims.iter().product::<usize>()]),
+        });
+        let other = if letter == 'b' { other.collect() } else { Ok::<Vec<_>, _>(Vec::new()) }?;
+        dims[0] *= gates.len();
+        let dot = if module.is_empty() { "" } else { "." };
+        let mut push = |part: &str, data: Vec<Vec<u8>>| {
+            let name = format!("{module}{dot}{part}_l{layer}{suffix}");
+            tensors.push((name, Dtype::F32, dims.clone(), data.concat()));
+        };
+        match letter {
+            'w' => push("weight_ih", values),
+            'u' => push("weight_hh", values),
+            _ => {
+                push("bias_ih", values);
+                push("bias_hh", other);
+            }
+        }
+    }
+    serialize(&tensors)
+}
+
+/// Name, element type, dimensions and bytes of a tensor.
+type Tensor = (String, Dtype, Vec<usize>, Vec<u8>);
+
+fn copy(name: &str, tensor: &TensorView<'_>) -> Tensor {
+    (name.into(), tensor.dtype(), tensor.shape().into(), tensor.data().into())
+}
+
+fn serialize(tensors: &[Tensor]) -> Result<Vec<u8>, ParameterError> {
     let views = tensors.iter().map(|(name, dtype, dims, data)| {
         Ok((name.as_str(), TensorView::new(*dtype, dims.clone(), data)?))
     });
@@ -104,6 +174,22 @@ impl Recurrent<'_> {
         let (part, layer) = name.strip_suffix(self.suffix)?.split_once("_l")?;
         let known = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"].contains(&part);
         Some((part, layer.parse().ok()?)).filter(|_| known)
+    }
+
+    /// Splits the name of a gate's tensor into layer and letter: w, u or b. The second bias of a
+    /// gate, d, counts as b, because both become biases.
+    fn letter(&self, name: &str) -> Option<(usize, char)> {
+        let name = name.strip_prefix(self.name)?.strip_prefix('.')?;
+        let (layer, part) = name.split_once('.')?;
+        let (letter, gate) = part.split_once('_')?;
+        let letter = match letter {
+            "w" => 'w',
+            "u" => 'u',
+            "b" => 'b',
+            "d" if gate == "c" => 'b',
+            _ => return None,
+        };
+        Some((layer.parse().ok()?, letter)).filter(|_| self.gates.contains(&gate))
     }
 }
 
@@ -206,6 +292,51 @@ mod tests {
                 "char.0.u_z [1, 1] [1.0]",
             ],
         );
+    }
+
+    #[test]
+    fn stacked_gates_are_those_that_were_split() {
+        let lstm = Recurrent { module: "rnn", suffix: "_reverse", name: "back", gates: LSTM };
+        let gru = Recurrent { module: "", suffix: "", name: "char", gates: GRU };
+        let mut tensors: Vec<(&str, &[usize])> = vec![
+            ("rnn.weight_ih_l1_reverse", &[8, 3]),
+            ("rnn.weight_hh_l1_reverse", &[8, 2]),
+            ("rnn.bias_ih_l1_reverse", &[8]),
+            ("rnn.bias_hh_l1_reverse", &[8]),
+            ("weight_ih_l0", &[6, 1]),
+            ("bias_ih_l0", &[6]),
+            ("bias_hh_l0", &[6]),
+            ("other", &[2]),
+        ];
+        let split = split_gates(&file(&tensors), &[lstm, gru]).unwrap();
+        let stacked = stack_gates(&split, &[lstm, gru]).unwrap();
+        // The second biases are zero, but splitting adds the two.
+        assert_eq!(split_gates(&stacked, &[lstm, gru]).unwrap(), split);
+        let stacked = SafeTensors::deserialize(&stacked).unwrap();
+        tensors.sort_unstable();
+        let mut names = stacked.names();
+        names.sort_unstable();
+        assert_eq!(names, tensors.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+        assert!(tensors.iter().all(|(name, dims)| stacked.tensor(name).unwrap().shape() == *dims));
+    }
+
+    #[test]
+    fn gates_that_cannot_be_stacked_are_errors() {
+        let module = Recurrent { module: "m", suffix: "", name: "x", gates: GRU };
+        let error = |tensors: &[(&str, &[usize])]| {
+            stack_gates(&file(tensors), &[module]).unwrap_err().to_string()
+        };
+        assert_eq!(
+            error(&[("x.0.w_z", &[2, 1])]),
+            "tensor x.0.w_r is missing; the model needs it with shape [2, 1]"
+        );
+        assert_eq!(
+            error(&[("x.0.u_r", &[2, 2]), ("x.0.u_z", &[2, 2]), ("x.0.u_c", &[3, 3])]),
+            "tensor x.0.u_c: the model expects shape [2, 2], got [3, 3]"
+        );
+        let biases: [(&str, &[usize]); 3] =
+            [("x.0.b_r", &[2]), ("x.0.b_z", &[2]), ("x.0.b_c", &[2])];
+        assert!(error(&biases).starts_with("tensor x.0.d_c is missing"));
     }
 
     #[test]
