@@ -274,7 +274,7 @@ pub fn initial_rows(network: &Network, parameters: &Parameters) -> Rows {
 pub struct Bytes {
     /// Loaded weights, moments and gradients, shared by all [forks](Backend::fork).
     pub weights: usize,
-    /// The arenas of all slots. An arena does not shrink.
+    /// The arenas of all slots, and sums of gradients by row of a table. They do not shrink.
     pub arena: usize,
 }
 

@@ -367,11 +367,14 @@ impl Backend for Cpu {
 
     fn bytes(&self) -> Bytes {
         let elements: usize = self.slots.iter().map(|slot| slot.arena.len()).sum();
-        let sums = self.sums.as_ref().map_or(0, |sums| {
+        let sums = self.sums.as_ref().map_or(Bytes::default(), |sums| {
             let sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
             sums.bytes(&self.loaded.program)
         });
-        Bytes { weights: self.loaded.bytes() + sums, arena: elements * size_of::<f32>() }
+        Bytes {
+            weights: self.loaded.bytes() + sums.weights,
+            arena: elements * size_of::<f32>() + sums.arena,
+        }
     }
 
     fn fork(&self) -> Box<dyn Backend> {

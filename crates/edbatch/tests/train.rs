@@ -176,6 +176,33 @@ fn bits_of_updated_parameters_depend_on_the_examples_alone() {
     }
 }
 
+/// A trainer holds each weight four times with SGD: the parameter, two packed copies and its
+/// gradient. Adam has two moments more.
+#[test]
+fn trainers_hold_each_weight_four_or_six_times() {
+    for name in [ModelName::TreeLstm, ModelName::BiLstmTagger, ModelName::LatticeLstm] {
+        let (loaded, (inputs, targets)) = golden(name);
+        let config = loaded.folder.config().unwrap();
+        // A multiple of the width of packed panels.
+        let config = ModelConfig { hidden: 128, embed: 128, mlp: Some(128), ..config.clone() };
+        let model = Zoo::new(&config, loaded.folder.lexicon()).unwrap();
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let parameters = Parameters::random(model.network(), &mut rng);
+        for (optimizer, times) in [(Optimizer::sgd(0.1), 4), (Optimizer::adam(0.1), 6)] {
+            let options = TrainerOptions::new().optimizer(optimizer);
+            let (model, parameters) = (model.clone(), parameters.clone());
+            let bytes = parameters.bytes();
+            let mut trainer = Trainer::with_options(model, parameters, options).unwrap();
+            for _ in 0..2 {
+                trainer.train(&inputs, &targets).unwrap();
+            }
+            let held = trainer.bytes().weights;
+            println!("{name}: {:.2} times", held as f64 / bytes as f64);
+            assert!(held <= times * bytes, "{name}: {held} bytes for weights of {bytes}");
+        }
+    }
+}
+
 /// Two trainers with half of the examples each, as in two processes.
 #[test]
 fn trainers_that_exchange_sums_equal_one() {

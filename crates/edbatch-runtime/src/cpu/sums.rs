@@ -6,6 +6,7 @@ use edbatch_graph::{Cell, Kind, ParameterId, ParameterSum, RowAdjoint, TrainingN
 use edbatch_layout::{CallSums, Program, TrainingPlan};
 
 use super::Slot;
+use crate::Bytes;
 use crate::backend::{Gradient, Gradients};
 use crate::kernels::{Level, RowsMut, RowsRef, accumulate, outer};
 use crate::thread_pool::ClaimedPool;
@@ -106,8 +107,9 @@ impl Sums {
         self.total.parameters.iter_mut().for_each(Gradient::clear);
     }
 
-    /// Returns the size in bytes of all sums, once each parameter has a gradient.
-    pub(super) fn bytes(&self, program: &Program) -> usize {
+    /// Returns the memory of the sums, once each parameter has a gradient. Sums by row of a table
+    /// depend on the mini-batch, and count as arena.
+    pub(super) fn bytes(&self, program: &Program) -> Bytes {
         let elements = |&id: &ParameterId| program.network().parameter(id).elements();
         let adjoints = (0..self.cells.len()).filter_map(|kind| program.adjoint(Kind::new(kind)));
         let of_cells = adjoints.flat_map(|adjoint| &adjoint.sums).map(ParameterSum::parameter);
@@ -120,8 +122,9 @@ impl Sums {
             Gradient::Rows { elements, .. } => elements.capacity(),
             _ => 0,
         });
-        let rows: usize = tables.map(|table| table.sums.capacity()).chain(rows).sum();
-        (elements + rows) * size_of::<f32>()
+        let rows = tables.map(|table| table.sums.capacity()).chain(rows).sum::<usize>();
+        let rows = rows + self.slot.arena.len();
+        Bytes { weights: elements * size_of::<f32>(), arena: rows * size_of::<f32>() }
     }
 
     /// Adds the contributions of a part.
