@@ -19,7 +19,8 @@ use super::{at_least_one, memory};
 /// Words are numbered by their first occurrence in the inputs, after <unk>; classes and tags come
 /// from the labels. For bilstm_tagger_char, words that occur at most five times are read by
 /// character. Weights are uniform in ±1/√columns. The first input becomes the folder's default
-/// input. The same arguments give the same files, byte by byte.
+/// input, the second one of lstm_nmt its default targets. The same arguments give the same files,
+/// byte by byte.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
@@ -67,6 +68,9 @@ impl Init {
         (config.dropout, config.dropout_output) = (self.dropout, self.dropout_output);
         config.check().map_err(Failure::new)?;
         config.input = default_input(&self.input[0])?;
+        if self.model == ModelName::LstmNmt {
+            config.target = Some(default_input(&self.input[1])?);
+        }
         let model = Zoo::new(&config, &counted.lexicon).map_err(Failure::new)?;
         // Three copies: the weights, their bytes, and the file contents.
         memory::check(&format!("this {}", self.model), 3 * bytes(model.network()), self.memory)?;

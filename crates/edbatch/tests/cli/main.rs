@@ -18,3 +18,4 @@ mod shard_failures;
 mod shards;
 mod trace;
 mod train;
+mod train_files;
