@@ -6,6 +6,7 @@
 //! | [`stack`](mod@stack) | equations | groups of operations that run together, in order |
 //! | [`place`](mod@place) | groups | places of variables; stacks write contiguously |
 //! | [`emit`](mod@emit) | groups, places | steps, with [fused](crate::elementwise) operations |
+//! | [`unread`] | steps | the steps whose results are read |
 //! | [`hoist`](mod@hoist) | steps | a prologue, which depends on one argument, and a body |
 //!
 //! *Source*: section 3 of the paper. *Cost*: O(operations²), far below a millisecond.
@@ -19,6 +20,7 @@ mod idioms;
 mod notation;
 mod place;
 mod stack;
+mod unread;
 
 use edbatch_graph::{Cell, Var};
 

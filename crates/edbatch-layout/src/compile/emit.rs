@@ -11,6 +11,7 @@ use super::equations::Equations;
 use super::idioms::{Idiom, Idioms};
 use super::place::{Places, is_read_later, target};
 use super::stack::Group;
+use super::unread::drop_unread;
 use crate::cell_plan::{
     AttentionFields, Base, CellPlan, CellStep, Mode, Normalization, Place, Scores,
 };
@@ -23,7 +24,7 @@ pub(crate) struct Compiled {
     pub(crate) moves: Vec<Move>,
 }
 
-/// Emits the steps of a cell whose variables have been placed.
+/// Emits the steps of a cell whose variables have been placed, without those that nothing reads.
 pub(super) fn emit(
     equations: &Equations<'_>,
     idioms: &Idioms,
@@ -55,7 +56,7 @@ pub(super) fn emit(
         output_width: output.offsets[last] + output.widths[last],
         steps: emitter.steps,
     };
-    Compiled { plan, moves: emitter.moves }
+    drop_unread(Compiled { plan, moves: emitter.moves })
 }
 
 struct Emitter<'a> {
@@ -103,7 +104,11 @@ impl Emitter<'_> {
         for &var in products {
             let target = target(self.idioms, var);
             let terms_run = &mut self.terms_run[target.index()];
-            let mode = if *terms_run == 0 { Mode::Set } else { Mode::Add };
+            let mode = match self.idioms.of(var) {
+                Idiom::Biased { bias, .. } => Mode::From(self.places.of(bias)),
+                _ if *terms_run == 0 => Mode::Set,
+                _ => Mode::Add,
+            };
             *terms_run += 1;
             results.push((self.places.of(target), var, mode));
         }

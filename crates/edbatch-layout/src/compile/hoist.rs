@@ -84,7 +84,7 @@ fn rewrite(plan: &CellPlan, from: Base, parts: Parts, row: &Row) -> Option<Hoist
 }
 
 /// Returns the widths of the regions that the steps use; unused regions have width 0.
-fn regions_of(steps: &[CellStep], widths: &[u32]) -> Vec<u32> {
+pub(super) fn regions_of(steps: &[CellStep], widths: &[u32]) -> Vec<u32> {
     let mut regions = vec![0; widths.len()];
     for (place, _) in steps.iter().flat_map(|step| step.reads().into_iter().chain(step.writes())) {
         if let Base::Scratch(region) = place.base {

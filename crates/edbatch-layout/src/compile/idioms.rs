@@ -3,11 +3,13 @@
 //! A sum of products needs no addition: the second product accumulates into the place of the first.
 //! The result is bit-identical, because each dot product is summed separately and then added. A
 //! concatenation that only matrix products read, as their right factor, is not materialised: they
-//! read its pieces. A matrix product also adds the bias of its rows.
+//! read its pieces. A matrix product also adds the bias of its rows, and a product of a parameter
+//! and a vector begins from its bias.
 
 use edbatch_graph::{Op, Shape, Var};
 
 use super::equations::Equations;
+use super::stack::elements;
 
 /// The role of a variable in another operation's step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,9 +24,9 @@ pub(super) enum Idiom {
     PartialSum { sum: Var },
     /// A concatenation that is read in pieces.
     Pieces,
-    /// A matrix product that adds element `i` of `bias` to its row `i`.
+    /// A product that adds element `i` of `bias` to its row `i`.
     Biased { sum: Var, bias: Var },
-    /// The sum of a matrix product and its bias.
+    /// The sum of a product and its bias.
     BiasedSum,
     /// The transpose of a matrix A that is only multiplied by vectors. Such a product `Aᵀ x` runs
     /// as `xᵀ A`, so the transpose is not materialised.
@@ -45,6 +47,7 @@ impl Idioms {
         idioms.find_sums(equations);
         idioms.find_pieces(equations);
         idioms.find_biases(equations);
+        idioms.find_starts(equations);
         idioms.find_transposes(equations);
         idioms
     }
@@ -104,6 +107,36 @@ impl Idioms {
                     && equations.is_private(product)
                     && columns > 1
                     && equations.shape(bias) == Shape::Vector(rows as u32)
+                {
+                    self.0[product.index()] = Idiom::Biased { sum, bias };
+                    self.0[sum.index()] = Idiom::BiasedSum;
+                }
+            }
+        }
+    }
+
+    /// Finds sums of a parameter and a product of a parameter and a vector. An element-wise
+    /// operation that reads the sum would add the bias in its own step, and products of one vector
+    /// run as one step, which has no common bias: such sums are left alone.
+    fn find_starts(&mut self, equations: &Equations<'_>) {
+        let vector = |product: Var| {
+            equations.weight(product).map(|_| elements(equations, equations.operands(product)[1]))
+        };
+        for sum in equations.vars() {
+            let (Op::Add, &[a, b]) = (equations.op(sum), equations.operands(sum)) else {
+                continue;
+            };
+            let is_fused = |&reader: &Var| equations.op(reader).is_elementwise();
+            if equations.readers(sum).iter().any(is_fused) {
+                continue;
+            }
+            for (product, bias) in [(a, b), (b, a)] {
+                let of_vector = equations.vars().filter(|&var| vector(var) == vector(product));
+                if equations.weight(product).is_some()
+                    && equations.is_private(product)
+                    && equations.parameter(bias).is_some()
+                    && equations.shape(bias) == equations.shape(product)
+                    && of_vector.count() == 1
                 {
                     self.0[product.index()] = Idiom::Biased { sum, bias };
                     self.0[sum.index()] = Idiom::BiasedSum;

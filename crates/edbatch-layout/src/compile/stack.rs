@@ -145,7 +145,11 @@ impl<'a> Order<'a> {
     /// Marks a product as run, and its sum if this was the last term.
     fn mark_product(&mut self, product: Var) {
         self.ready[product.index()] = true;
-        let Idiom::Term { sum, .. } = self.idioms.of(product) else { return };
+        let sum = match self.idioms.of(product) {
+            Idiom::Term { sum, .. } => sum,
+            Idiom::Biased { sum, .. } => return self.ready[sum.index()] = true,
+            _ => return,
+        };
         self.terms_run[sum.index()] += 1;
         if self.idioms.of(sum) == (Idiom::Sum { terms: self.terms_run[sum.index()] }) {
             for var in self.equations.vars() {

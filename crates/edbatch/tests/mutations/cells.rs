@@ -43,14 +43,14 @@ pub(crate) fn mutants(
 
 /// The plans of a cell: for the whole cell, and for the parts of a divided cell.
 #[derive(Clone, Copy)]
-enum CellPart {
+pub(crate) enum CellPart {
     Whole,
     Prologue,
     Body,
 }
 
 impl CellPart {
-    fn of(self, plan: &mut CellPlan) -> Option<&mut CellPlan> {
+    pub(crate) fn of(self, plan: &mut CellPlan) -> Option<&mut CellPlan> {
         match self {
             Self::Whole => Some(plan),
             Self::Prologue => plan.hoisted.as_mut().map(|hoisted| &mut hoisted.prologue),

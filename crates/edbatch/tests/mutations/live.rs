@@ -1,9 +1,25 @@
-//! Liveness of compiled cells. Random cells may compute results that nothing reads; mutants of such
-//! steps are harmless.
+//! Liveness of compiled cells. A step may compute some elements that nothing reads; changes of these
+//! are harmless.
 
 use std::collections::HashSet;
 
 use edbatch_layout::{Base, CellPlan, CellStep, Elementwise, Mode, Place};
+
+use crate::cells::CellPart;
+
+/// Returns copies of a cell's plan, each without one step of the cell or of one of its parts.
+pub(crate) fn without_a_step(plan: &CellPlan) -> Vec<CellPlan> {
+    let mut made = Vec::new();
+    for part in [CellPart::Whole, CellPart::Prologue, CellPart::Body] {
+        let steps = part.of(&mut plan.clone()).map_or(0, |plan| plan.steps.len());
+        for step in 0..steps {
+            let mut mutant = plan.clone();
+            part.of(&mut mutant).expect("it has steps").steps.remove(step);
+            made.push(mutant);
+        }
+    }
+    made
+}
 
 /// Returns true if every element that a step computes reaches the output, in the whole cell and in
 /// its parts.
