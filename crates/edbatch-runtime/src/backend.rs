@@ -57,6 +57,13 @@ pub trait Backend: Send + Sync {
         Lifetimes::Reuse
     }
 
+    /// Returns the bytes of packed weights of the cell that multiplies by the most, or `None` if
+    /// they do not matter. An engine with a single thread divides a large mini-batch only if this
+    /// is known to be small, because each part reads the weights again.
+    fn largest_cell(&self) -> Option<usize> {
+        None
+    }
+
     /// Returns the interface that computes gradients; `None` if the backend does not compute them,
     /// or if its program is not [for training](Program::for_training).
     fn training(&mut self) -> Option<&mut dyn Training> {

@@ -373,6 +373,10 @@ impl Backend for Cpu {
         Box::new(Self { profile, sums, ..Self::on(self.loaded.clone(), None) })
     }
 
+    fn largest_cell(&self) -> Option<usize> {
+        Some(self.loaded.largest_cell())
+    }
+
     fn training(&mut self) -> Option<&mut dyn Training> {
         self.sums.is_some().then_some(self)
     }

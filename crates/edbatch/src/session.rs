@@ -186,6 +186,11 @@ impl Session {
         }
     }
 
+    /// Returns true unless the caller set the policy.
+    pub(crate) fn schedules_by_default(&self) -> bool {
+        self.slot(0).scheduler.is_default()
+    }
+
     /// Returns the number of slots.
     pub(crate) fn slots(&self) -> usize {
         self.slots.len()

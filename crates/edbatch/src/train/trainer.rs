@@ -22,7 +22,7 @@ use super::optimizer::{Clip, Epochs};
 use super::pass::Pass;
 use super::{Optimizer, Rate, TrainerOptions};
 use crate::statistics::Tally;
-use crate::workers::parts_for;
+use crate::workers::Division;
 use crate::{EngineError, Report, RunError, Statistics, TrainError};
 
 /// A model with its parameters, which it trains on mini-batches.
@@ -66,6 +66,8 @@ pub struct Trainer<M> {
     model: M,
     program: Arc<Program>,
     backend: Box<dyn Backend>,
+    /// The backend's [`largest_cell`](Backend::largest_cell).
+    largest_cell: Option<usize>,
     initial: Rows,
     pool: ThreadPool,
     memory_limit: Option<u64>,
@@ -245,6 +247,7 @@ impl<M: Model> Trainer<M> {
         }
         let parameters = parameters.for_network(of_model).map_err(TrainError::Parameters)?;
         let initial = initial_rows(of_model, &parameters);
+        let largest_cell = backend.largest_cell();
         let pool = options.engine.take_pool()?;
         let scheduler = options.engine.policy.take().map(Scheduler::by).unwrap_or_default();
         let (memory_limit, counts) = (options.engine.memory_limit, options.engine.counts);
@@ -259,6 +262,7 @@ impl<M: Model> Trainer<M> {
             model,
             program,
             backend,
+            largest_cell,
             initial,
             pool,
             memory_limit,
@@ -777,7 +781,8 @@ impl<M: Model> Trainer<M> {
     }
 
     fn parts(&self, inputs: &[M::Input]) -> Vec<Range<usize>> {
-        parts_for(&self.model, inputs, self.pool.threads())
+        let (largest_cell, by_default) = (self.largest_cell, self.scheduler.is_default());
+        Division::new(self.pool.threads(), largest_cell, by_default).parts(&self.model, inputs)
     }
 
     /// Wires, schedules and plans these parts, on all threads.
