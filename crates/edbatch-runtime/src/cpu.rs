@@ -23,7 +23,7 @@ use crate::backend::{Training, fields};
 #[cfg(feature = "tracing")]
 use crate::count::bytes_gathered_by;
 use crate::kernels::rows::split_around;
-use crate::kernels::{Aligned, Level, Pass, arg_max};
+use crate::kernels::{Aligned, ArgMax, Level, Pass, arg_max};
 use crate::thread_pool::{ClaimedPool, ThreadPool};
 use crate::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, Rows, span};
 use load::{Loaded, Weights};
@@ -63,7 +63,7 @@ struct Slot {
     /// The elements of the rows that the last plan kept for the next one.
     stayed: Vec<f32>,
     /// For each wanted value of the last plan: the index of its largest element, if wanted.
-    arg_max: Vec<u32>,
+    arg_max: Vec<ArgMax>,
     /// The direction in which the last step read its weights.
     pass: Pass,
     /// The loss of each wanted value of the last plan, after its way back.
@@ -232,8 +232,8 @@ impl Slot {
                             arg_max(loaded.level, &all.concat())
                         }
                     };
-                    self.arg_max.resize(index, 0);
-                    self.arg_max.push(largest as u32);
+                    self.arg_max.resize(index, ArgMax::default());
+                    self.arg_max.push(largest);
                 }
             }
         }

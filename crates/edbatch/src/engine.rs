@@ -173,7 +173,7 @@ impl<M: Model> Engine<M> {
         outputs.resize_with(inputs.len(), Rows::new);
         self.results.clear();
         self.results.extend(outputs.iter_mut().map(|rows| Ok(mem::take(rows))));
-        let took = self.workers.run(&self.model, inputs, &mut self.results, &|_| true)?;
+        let took = self.workers.run(&self.model, inputs, &mut self.results, &RunOptions::new())?;
         for (instance, (rows, result)) in outputs.iter_mut().zip(self.results.drain(..)).enumerate()
         {
             *rows = result.map_err(|error| RunError::Input { instance, error })?;
@@ -298,7 +298,7 @@ impl<M: Model> Engine<M> {
         results: &mut Vec<Result<O, InputError>>,
     ) -> Result<(), RunError> {
         results.resize_with(inputs.len(), || Ok(O::default()));
-        let took = self.workers.run(&self.model, inputs, results, options.still_wanted)?;
+        let took = self.workers.run(&self.model, inputs, results, options)?;
         self.count(&took);
         Ok(())
     }
@@ -342,7 +342,7 @@ impl<M: Model> Engine<M> {
     ) -> Result<(), RunError> {
         assert!(width > 0, "at least one input at a time");
         let _stream = span!(INFO, "stream", width = width as u64);
-        let admission = Admission { width, still_wanted: &|_| true };
+        let admission = Admission::new(width, &|_| true);
         let took = self.workers.first().run(0, &self.model, inputs, admission, &mut done)?;
         self.count(&took);
         Ok(())

@@ -27,7 +27,7 @@ use crate::output::{Output, Sink};
 use crate::session::Session;
 use crate::statistics::Tally;
 use crate::wiring::Admission;
-use crate::{EngineOptions, InputError, RunError};
+use crate::{EngineOptions, InputError, RunError, RunOptions};
 
 /// Minimum number of inputs per thread for dividing a mini-batch between threads.
 const MIN_INPUTS: usize = 4;
@@ -109,11 +109,12 @@ impl Workers {
         model: &M,
         inputs: &[M::Input],
         outputs: &mut [Result<O, InputError>],
-        still_wanted: &(dyn Fn(usize) -> bool + Sync),
+        options: &RunOptions<'_>,
     ) -> Result<Tally, RunError> {
+        let &RunOptions { still_wanted, only_finite } = options;
         let _mini_batch = span!(INFO, "mini-batch", inputs = inputs.len() as u64);
         if self.division().count(model, inputs) == 1 {
-            let admission = Admission { width: inputs.len(), still_wanted };
+            let admission = Admission { width: inputs.len(), still_wanted, only_finite };
             return self.first().run(0, model, inputs, admission, &mut Into(outputs));
         }
         let parts = self.parts(model, inputs);
@@ -131,7 +132,8 @@ impl Workers {
             let _part = session.rendezvous.part();
             let _span = span!(INFO, "part", first = first as u64, inputs = inputs.len() as u64);
             let still_wanted = |input: usize| still_wanted(first + input);
-            let admission = Admission { width: inputs.len(), still_wanted: &still_wanted };
+            let still_wanted = &still_wanted;
+            let admission = Admission { width: inputs.len(), still_wanted, only_finite };
             let ran = session.run(slot, model, inputs, admission, &mut Into(outputs));
             let (tally, failed) = &mut *all.lock().unwrap_or_else(PoisonError::into_inner);
             match ran {
