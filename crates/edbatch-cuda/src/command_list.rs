@@ -33,6 +33,9 @@ pub const TILE: u32 = 16;
 /// The number of words that a job takes in the array.
 const JOB: usize = 6;
 
+/// Set in the index of an argmax if an element of the value is not finite.
+pub(crate) const NOT_FINITE: u32 = 1 << 31;
+
 /// The first word of a copying job. Brackets name the job's next words, in elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
@@ -256,6 +259,8 @@ impl CommandList {
                     Want::Elements => copy(words, CopyJob::Output, program, row, &mut self.outputs),
                     Want::Stay => copy(words, CopyJob::Stay, program, row, &mut self.stay),
                     Want::ArgMax => {
+                        let elements: usize = fields(program, row).map(|(_, len)| len).sum();
+                        check(2 * elements as u64, "twice the elements of an argmax")?;
                         let before = pieces.len() as u32;
                         pieces.extend(fields(program, row).flat_map(|(start, len)| [start, len]));
                         from_pieces.push(words.len() + 1);

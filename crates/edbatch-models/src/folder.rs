@@ -58,6 +58,9 @@ impl Folder {
     /// The default file of inputs of a network.
     pub const CALLS: &str = "calls.jsonl";
 
+    /// The file name of the names of classes, one a line. A folder need not have it.
+    pub const CLASSES: &str = "classes.txt";
+
     /// The file name of the weights.
     pub const WEIGHTS: &str = "weights.safetensors";
 
@@ -147,6 +150,30 @@ impl Folder {
     #[must_use]
     pub fn input(&self) -> PathBuf {
         self.path.join(self.config.as_ref().map_or(Self::CALLS, |config| &config.input))
+    }
+
+    /// Reads the names of the classes of a model of trees or lattices; `None` if the folder has no
+    /// [`CLASSES`](Self::CLASSES).
+    ///
+    /// # Errors
+    /// If the file cannot be read, or does not have a line for each class.
+    pub fn classes(&self) -> Result<Option<Vec<String>>, FolderError> {
+        let file = self.path.join(Self::CLASSES);
+        let Some(expected) = self.config.as_ref().and_then(|config| config.classes) else {
+            return Ok(None);
+        };
+        let text = match std::fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(FolderError::Config { file, error: unreadable(&error) }),
+        };
+        let classes: Vec<String> = text.lines().map(str::to_owned).collect();
+        if classes.len() != expected {
+            let got = classes.len();
+            let error = format!("expected {expected} lines, one for each class, got {got}");
+            return Err(FolderError::Config { file, error: ConfigError(error) });
+        }
+        Ok(Some(classes))
     }
 
     /// Opens a file of inputs; see [`inputs`].

@@ -201,11 +201,13 @@ pub struct NamedOutputs<'a> {
 impl Lexicon {
     /// Returns the name of the largest score in each row, or `None` for trees, lattices and call
     /// lists.
-    pub fn decode<'a, 'r>(
-        &'a self,
-        rows: impl Iterator<Item = &'r [f32]>,
-    ) -> Option<NamedOutputs<'a>> {
-        let ids = rows.map(arg_max);
+    pub fn decode<'r>(&self, rows: impl Iterator<Item = &'r [f32]>) -> Option<NamedOutputs<'_>> {
+        self.names(rows.map(arg_max))
+    }
+
+    /// Returns the names of the largest scores with these indices, or `None` for trees, lattices
+    /// and call lists.
+    pub fn names(&self, ids: impl Iterator<Item = u32>) -> Option<NamedOutputs<'_>> {
         let (key, names): (_, Vec<&str>) = match self {
             Self::Trees { .. } | Self::Lattices { .. } | Self::CallLists(_) => return None,
             Self::Tagged { tags, .. } | Self::Spelled { tags, .. } => {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use edbatch_graph::Network;
 use edbatch_layout::{Lifetimes, Plan, Program, ValueRow, Want};
 
-use crate::kernels::OutOfMemory;
+use crate::kernels::{ArgMax, OutOfMemory};
 use crate::{ParameterError, Parameters};
 pub use state::TrainingState;
 pub use training::{BackPart, Gradient, Gradients, OutputGradients, Training};
@@ -57,6 +57,13 @@ pub trait Backend: Send + Sync {
         Lifetimes::Reuse
     }
 
+    /// Returns the bytes of packed weights of the cell that multiplies by the most, or `None` if
+    /// they do not matter. An engine with a single thread divides a large mini-batch only if this
+    /// is known to be small, because each part reads the weights again.
+    fn largest_cell(&self) -> Option<usize> {
+        None
+    }
+
     /// Returns the interface that computes gradients; `None` if the backend does not compute them,
     /// or if its program is not [for training](Program::for_training).
     fn training(&mut self) -> Option<&mut dyn Training> {
@@ -100,8 +107,8 @@ pub struct Outputs<'a> {
     program: &'a Program,
     plan: &'a Plan,
     elements: Elements<'a>,
-    /// For each wanted value: the index of its largest element, if wanted as [`Want::ArgMax`].
-    arg_max: &'a [u32],
+    /// For each wanted value: its largest element, if wanted as [`Want::ArgMax`].
+    arg_max: &'a [ArgMax],
 }
 
 /// The host memory that holds the elements of wanted values.
@@ -115,9 +122,14 @@ enum Elements<'a> {
 
 impl<'a> Outputs<'a> {
     /// Creates outputs from an arena of [`Plan::arena`] elements in host memory. `arg_max[i]` is
-    /// the index for wanted value `i`; it is read only for [`Want::ArgMax`].
+    /// the largest element of wanted value `i`; it is read only for [`Want::ArgMax`].
     #[must_use]
-    pub fn new(program: &'a Program, plan: &'a Plan, arena: &'a [f32], arg_max: &'a [u32]) -> Self {
+    pub fn new(
+        program: &'a Program,
+        plan: &'a Plan,
+        arena: &'a [f32],
+        arg_max: &'a [ArgMax],
+    ) -> Self {
         Self { program, plan, elements: Elements::Arena(arena), arg_max }
     }
 
@@ -128,7 +140,7 @@ impl<'a> Outputs<'a> {
         program: &'a Program,
         plan: &'a Plan,
         (elements, starts): (&'a [f32], &'a [usize]),
-        arg_max: &'a [u32],
+        arg_max: &'a [ArgMax],
     ) -> Self {
         Self { program, plan, elements: Elements::Packed(elements, starts), arg_max }
     }
@@ -154,12 +166,12 @@ impl<'a> Outputs<'a> {
     }
 
     /// Returns the index of the largest element of a wanted value, counted over all of its fields,
-    /// as [`arg_max`](crate::kernels::arg_max()) defines it.
+    /// as [`arg_max`](crate::kernels::arg_max()) defines it, and whether all are finite.
     ///
     /// # Panics
     /// If `wanted` is out of range, or the value is not wanted as [`Want::ArgMax`].
     #[must_use]
-    pub fn arg_max(&self, wanted: usize) -> u32 {
+    pub fn arg_max(&self, wanted: usize) -> ArgMax {
         let want = self.plan.wanted[wanted].1;
         assert_eq!(want, Want::ArgMax, "the value is wanted for something else");
         self.arg_max[wanted]

@@ -25,7 +25,7 @@ use crate::backend::{Training, fields};
 #[cfg(feature = "tracing")]
 use crate::count::bytes_gathered_by;
 use crate::kernels::rows::split_around;
-use crate::kernels::{Aligned, Level, Pass, arg_max};
+use crate::kernels::{Aligned, ArgMax, Level, Pass, arg_max};
 use crate::thread_pool::{ClaimedPool, ThreadPool};
 use crate::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, Rows, span};
 use load::{Loaded, Weights};
@@ -65,7 +65,7 @@ struct Slot {
     /// The elements of the rows that the last plan kept for the next one.
     stayed: Vec<f32>,
     /// For each wanted value of the last plan: the index of its largest element, if wanted.
-    arg_max: Vec<u32>,
+    arg_max: Vec<ArgMax>,
     /// The direction in which the last step read its weights.
     pass: Pass,
     /// The loss of each wanted value of the last plan, after its way back.
@@ -234,8 +234,8 @@ impl Slot {
                             arg_max(loaded.level, &all.concat())
                         }
                     };
-                    self.arg_max.resize(index, 0);
-                    self.arg_max.push(largest as u32);
+                    self.arg_max.resize(index, ArgMax::default());
+                    self.arg_max.push(largest);
                 }
             }
         }
@@ -380,6 +380,10 @@ impl Backend for Cpu {
     fn fork(&self) -> Box<dyn Backend> {
         let (profile, sums) = (self.profile.clone(), self.sums.clone());
         Box::new(Self { profile, sums, ..Self::on(self.loaded.clone(), None) })
+    }
+
+    fn largest_cell(&self) -> Option<usize> {
+        Some(self.loaded.largest_cell())
     }
 
     fn training(&mut self) -> Option<&mut dyn Training> {

@@ -136,6 +136,12 @@ pub enum InputError {
     /// One of its calls produced a NaN or an infinity, found by
     /// [`interpret_finite`](crate::interpret_finite).
     NotFinite(Box<NotFiniteCall>),
+    /// One of its outputs has a NaN or an infinity, although
+    /// [only finite](crate::RunOptions::only_finite) ones are accepted.
+    NotFiniteOutput {
+        /// The index of the output.
+        row: usize,
+    },
 }
 
 /// The first call of an input that produces a NaN or an infinity.
@@ -204,6 +210,11 @@ impl fmt::Display for InputError {
             ),
             Self::Cancelled => f.write_str("cancelled: the input was no longer wanted"),
             Self::NotFinite(call) => call.fmt(f),
+            Self::NotFiniteOutput { row } => write!(
+                f,
+                "expected finite results, got a NaN or an infinity in row {row}: correct the \
+                 weights, or find the call that makes it by `interpret_finite`"
+            ),
         }
     }
 }

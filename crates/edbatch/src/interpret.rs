@@ -7,6 +7,7 @@ use std::time::Instant;
 use edbatch_graph::{Graph, Source, Value};
 use edbatch_layout::Want;
 use edbatch_models::{Build, Mailbox, Model, arg_max};
+use edbatch_runtime::kernels::ArgMax;
 use edbatch_runtime::{BackendError, Parameters, ReferenceTensor, initial_values, span};
 
 use crate::finite::Calls;
@@ -67,8 +68,8 @@ fn node_by_node<M: Model>(
     let mut given = initial_values(network, parameters);
     let initial = given.len();
     let graph = RefCell::new(Graph::new(network.clone()));
-    let (mut inputs, mut instances) = (inputs.iter(), Instances::new());
-    let admission = Admission { width: inputs.len(), still_wanted: &|_| true };
+    let (mut inputs, mut instances) = (inputs.iter(), Instances::new(false));
+    let admission = Admission::new(inputs.len(), &|_| true);
     let mut start = |mailbox: Rc<RefCell<Mailbox>>| {
         let (input, graph) = (inputs.next()?, &graph);
         Some(async move { model.build(&Build::new(graph, &mailbox), input).await })
@@ -148,8 +149,9 @@ impl Results for Wanted<'_> {
         Ok(())
     }
 
-    fn arg_max(&self, wanted: usize) -> u32 {
+    fn arg_max(&self, wanted: usize) -> ArgMax {
         let elements: Vec<f32> = self.0[wanted].0.iter().flatten().copied().collect();
-        arg_max(&elements)
+        let is_finite = elements.iter().all(|element| element.is_finite());
+        ArgMax { index: arg_max(&elements), is_finite }
     }
 }

@@ -145,11 +145,12 @@ impl EngineOptions {
 #[non_exhaustive]
 pub struct RunOptions<'a> {
     pub(crate) still_wanted: &'a (dyn Fn(usize) -> bool + Sync),
+    pub(crate) only_finite: bool,
 }
 
 impl Default for RunOptions<'_> {
     fn default() -> Self {
-        Self { still_wanted: &|_| true }
+        Self { still_wanted: &|_| true, only_finite: false }
     }
 }
 
@@ -166,6 +167,15 @@ impl<'a> RunOptions<'a> {
     #[must_use]
     pub fn still_wanted(mut self, still_wanted: &'a (dyn Fn(usize) -> bool + Sync)) -> Self {
         self.still_wanted = still_wanted;
+        self
+    }
+
+    /// Fails inputs with an output that has a NaN or an infinity, also if only the indices of
+    /// largest elements are returned. Such an input runs to its end, and then fails with
+    /// [`NotFiniteOutput`](crate::InputError::NotFiniteOutput).
+    #[must_use]
+    pub fn only_finite(mut self) -> Self {
+        self.only_finite = true;
         self
     }
 }

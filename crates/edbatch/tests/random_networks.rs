@@ -100,6 +100,12 @@ fn run(
     let alone = read(&mut cpu, program, parameters, &last, &reusing);
     let all = read(&mut cpu, program, parameters, &mini_batch, &plan);
     assert_eq!(alone.last(), all.last(), "the bits depend on the reuse of rows");
+    let mut in_blocks = Plan::default();
+    Planner::default().block(1).plan(&mini_batch, &mut in_blocks).unwrap();
+    check(&in_blocks, &mini_batch).unwrap();
+    assert!(in_blocks.steps.len() >= plan.steps.len() && in_blocks.arena == plan.arena);
+    let in_blocks = read(&mut cpu, program, parameters, &mini_batch, &in_blocks);
+    assert_eq!(in_blocks, all, "the bits depend on the blocks of a prologue");
     let mut distinct = Plan::default();
     Planner::new(Lifetimes::Distinct).plan(&mini_batch, &mut distinct).unwrap();
     check(&distinct, &mini_batch).unwrap();

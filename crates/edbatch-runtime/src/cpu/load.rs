@@ -150,6 +150,22 @@ impl Loaded {
         self.bytes + moments.sum::<usize>()
     }
 
+    /// Returns the size in bytes of the packed weights that a cell multiplies by, of the cell for
+    /// which it is largest. Prologue and body count together.
+    pub(super) fn largest_cell(&self) -> usize {
+        let weights = self.weights();
+        let of_cell = |parts: &[Option<LoadedPart>; 3]| {
+            let mut stacks = BTreeSet::new();
+            for step in parts.iter().flatten().flat_map(|part| &part.steps) {
+                if let Run::Product { stack, .. } = step.run {
+                    stacks.insert(stack);
+                }
+            }
+            stacks.into_iter().map(|stack| weights.packed(stack).bytes()).sum()
+        };
+        self.cells.iter().map(of_cell).max().unwrap_or(0)
+    }
+
     /// Returns the part of a cell that a step of a plan runs.
     pub(super) fn carried_out(&self, step: &Step) -> &LoadedPart {
         let part = &self.cells[step.cell.index()][step.action.part() as usize];

@@ -33,7 +33,7 @@ mod simd;
 pub mod sums;
 pub mod update;
 
-pub use arg_max::arg_max;
+pub use arg_max::{ArgMax, arg_max};
 pub use attention::{Scored, attention, attention_back};
 pub use batched_gemm::{GemmShape, Left, Piece, batched_gemm};
 pub use dot::dot;

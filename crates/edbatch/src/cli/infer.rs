@@ -29,7 +29,7 @@ use super::mini_batch::{Done, OnError, Worker, mini_batches};
 use super::output::Output;
 use super::parallel_map::parallel_map;
 use super::precision::Precision;
-use super::runner::Runner;
+use super::runner::{Results, Runner};
 use super::shard::Shard;
 use super::statistics::statistics;
 use super::trace::Trace;
@@ -39,7 +39,8 @@ use super::{at_least_one, number_of_threads, progress, same_file, shard_run};
 ///
 /// Each line is {"id": 0, "logits": [[…], …]}, where id is the number of the input line from 0; in
 /// a folder with network.json, "outputs" replaces "logits". If the outputs have names, a member
-/// "tags" or "tokens" follows. Results are bit-identical for any number of threads.
+/// "tags" or "tokens" follows. Results are bit-identical for any number of threads. With --indices,
+/// a line is {"id": 0, "tags": […]}.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
@@ -51,7 +52,10 @@ Shard 3 of a corpus in 64 shards, which any number of machines can run:
   edbatch shards check out
 
 With up to 256 MB for folded tables, for large inputs:
-  edbatch infer model --fold-tables 256000000")]
+  edbatch infer model --fold-tables 256000000
+
+Words, tags or classes without their scores:
+  edbatch infer model --indices")]
 pub(crate) struct Infer {
     /// Folder with config.json, weights.safetensors and the vocabularies; or with network.json and
     /// weights.safetensors.
@@ -74,11 +78,12 @@ pub(crate) struct Infer {
     /// Policy that chooses which kind of node runs next: auto, depth, by-depth, agenda, sufficient,
     /// critical, critical:pair, critical:soft, beam:WIDTH[:SECONDS], exact[:SECONDS], or the file
     /// of a learned policy. SECONDS is the limit per mini-batch. If no two kinds read each other,
-    /// auto runs them in the order of their dependencies; otherwise auto is critical. On cuda, auto
-    /// is by-depth.
+    /// auto runs them in the order of their dependencies; otherwise auto is critical, but runs
+    /// outputs as soon as 256 are ready. On cuda, auto is by-depth.
     #[arg(long, value_name = "P", default_value = "auto", value_parser = auto_or_policy)]
     policy: Auto<PolicyChoice>,
-    /// Inputs in a mini-batch.
+    /// Inputs in a mini-batch. With the policy auto, cpu runs more than 64 in several graphs, so
+    /// that their values stay in the cache.
     #[arg(long, value_name = "N", default_value = "64", value_parser = at_least_one)]
     batch: usize,
     /// Number of threads; each runs whole mini-batches. By default the number of cores.
@@ -106,6 +111,11 @@ pub(crate) struct Infer {
     /// finite. With record, the exit code is 0, and standard error says how many inputs failed.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnError::Stop)]
     on_error: OnError,
+    /// Write the index of the largest score of each row instead of the scores: "tokens" or "tags";
+    /// for trees and lattices "classes", names if the folder has classes.txt, else numbers; in a
+    /// folder with network.json "indices". For large vocabularies this is much faster.
+    #[arg(long)]
+    indices: bool,
     /// Check every input for NaNs and infinities in intermediate values, even if its results are
     /// finite. This is slow: every input also runs on backend interpret. The error names the first
     /// call of a cell that makes such a value, and the weight that causes it, if any. Without this
@@ -223,6 +233,7 @@ impl Infer {
         let trace = self.trace.as_deref().map(Trace::begin).transpose()?;
 
         let workers = AtomicUsize::new(0);
+        let classes = if self.indices { folder.classes().map_err(Failure::new)? } else { None };
         let reference = Reference::new(&folder);
         let runner = Mutex::new(match self.backend {
             Backend::Interpret => Runner::interpreter(model, parameters),
@@ -242,12 +253,16 @@ impl Infer {
             let mut worker = Worker {
                 runner: runner.lock().expect("no thread panics with this lock").fork(),
                 lexicon: folder.lexicon(),
+                classes: classes.as_deref(),
                 files,
                 number: workers.fetch_add(1, Ordering::Relaxed),
                 on_error: self.on_error,
                 reference: &reference,
                 check_finite: self.check_finite,
-                results: Vec::new(),
+                results: match self.indices {
+                    true => Results::Indices(Vec::new()),
+                    false => Results::Rows(Vec::new()),
+                },
             };
             Ok(move |mini_batch| worker.run(mini_batch))
         };
@@ -306,7 +321,7 @@ impl Infer {
         if self.input.is_empty() { vec![folder.input()] } else { self.input.clone() }
     }
 
-    /// Describes how results are rounded and checked. Two runs with the same description give the
+    /// Describes how results are rounded, checked and written. Two runs with the same description give the
     /// same lines for the same inputs.
     pub(crate) fn arithmetic(&self) -> String {
         let rounding = match (self.backend, Level::detect()) {
@@ -319,7 +334,8 @@ impl Infer {
             _ => "fused",
         };
         let checked = if self.check_finite { ", finite" } else { "" };
-        format!("{rounding}{checked}")
+        let written = if self.indices { ", indices" } else { "" };
+        format!("{rounding}{checked}{written}")
     }
 
     /// Options for one engine; each thread has its own.

@@ -67,6 +67,8 @@ pub struct Trainer<M> {
     model: M,
     program: Arc<Program>,
     backend: Box<dyn Backend>,
+    /// The backend's [`largest_cell`](Backend::largest_cell).
+    largest_cell: Option<usize>,
     initial: Rows,
     pool: ThreadPool,
     memory_limit: Option<u64>,

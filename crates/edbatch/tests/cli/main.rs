@@ -10,6 +10,7 @@ mod export;
 mod goldens;
 mod gradients;
 mod hostile;
+mod indices;
 mod infer;
 mod killed;
 mod on_error;

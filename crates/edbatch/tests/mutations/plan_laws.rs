@@ -75,7 +75,8 @@ pub(crate) const LAWS: &[Law] = &[
             &NO_OPERANDS,
             &NOT_THERE,
             &NO_ROW,
-            &["is hoisted twice", "values at port"],
+            &NO_LIST,
+            &["values at port"],
         ],
         harmless: &[
             ("duplicated whole", "the prologue for values runs twice"),

@@ -21,6 +21,8 @@ pub(crate) struct Subject {
     pub(crate) graph: Graph,
     pub(crate) schedule: Schedule,
     pub(crate) parameters: Parameters,
+    /// The maximum number of table rows that a prologue step computes.
+    pub(crate) block: u32,
 }
 
 impl Subject {
@@ -68,7 +70,8 @@ impl Subject {
         let folded = [0, 4000, u64::MAX][seed as usize / 3 % 3];
         let program = Program::new(graph.network().clone(), style).unwrap().fold_tables(folded);
         let program = Arc::new(program);
-        Self { name, program, graph, schedule, parameters }
+        let block = [1, 2, 256][seed as usize % 3];
+        Self { name, program, graph, schedule, parameters, block }
     }
 
     /// The values of all nodes.
@@ -86,7 +89,8 @@ impl Subject {
     pub(crate) fn plan(&self, wanted: &[(Value, Want)]) -> Plan {
         let mut plan = Plan::default();
         let mini_batch = self.mini_batch(wanted);
-        Planner::default().plan(&mini_batch, &mut plan).unwrap();
+        let mut planner = Planner::default().block(self.block);
+        planner.plan(&mini_batch, &mut plan).unwrap();
         check(&plan, &mini_batch).unwrap();
         plan
     }

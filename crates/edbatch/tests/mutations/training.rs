@@ -45,6 +45,7 @@ impl<'a> Step<'a> {
     fn plan(&self) -> TrainingPlan {
         let mut plan = TrainingPlan::default();
         Planner::default()
+            .block(self.subject.block)
             .plan_training(&self.mini_batch(), &self.has_gradient, &mut plan)
             .unwrap();
         let checked = check_training(&plan, &self.mini_batch(), &self.has_gradient);

@@ -123,6 +123,7 @@ impl<M: Model> Trainer<M> {
         }
         let parameters = parameters.for_network(of_model).map_err(TrainError::Parameters)?;
         let initial = initial_rows(of_model, &parameters);
+        let largest_cell = backend.largest_cell();
         let pool = options.engine.take_pool()?;
         let scheduler = options.engine.policy.take().map(Scheduler::by).unwrap_or_default();
         let (memory_limit, counts) = (options.engine.memory_limit, options.engine.counts);
@@ -137,6 +138,7 @@ impl<M: Model> Trainer<M> {
             model,
             program,
             backend,
+            largest_cell,
             initial,
             pool,
             memory_limit,

@@ -9,12 +9,13 @@ use edbatch_runtime::{BackPart, OutputGradients, Part};
 
 use super::{Trainer, pass, training};
 use crate::train::pass::Pass;
-use crate::workers::parts_for;
+use crate::workers::Division;
 use crate::{RunError, TrainError};
 
 impl<M: Model> Trainer<M> {
     pub(super) fn parts(&self, inputs: &[M::Input]) -> Vec<Range<usize>> {
-        parts_for(&self.model, inputs, self.pool.threads())
+        let (largest_cell, by_default) = (self.largest_cell, self.scheduler.is_default());
+        Division::new(self.pool.threads(), largest_cell, by_default).parts(&self.model, inputs)
     }
 
     /// Wires, schedules and plans these parts, on all threads.
