@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::{
     isa::Level,
-    micro_kernel::{Access, BLOCK, Pointers, Right, even_parts, micro_tiles},
+    micro_kernel::{Access, BLOCK, Floats, Pointers, Right, even_parts, micro_tiles},
     rows::{RowsMut, RowsRef},
     simd::{self, Kernel, MAX_LANES, Simd},
 };
@@ -254,11 +254,18 @@ fn matrix_matrix<S: Simd>(
             // exclusively.
             unsafe {
                 if width == 4 * S::LANES {
-                    micro_tiles::<S, 4>(simd, &pieces, Access::Full, pointers, at, width);
+                    micro_tiles::<S, Floats, 4>(simd, &pieces, Access::Full, pointers, at, width);
                 } else if width == 2 * S::LANES {
-                    micro_tiles::<S, 2>(simd, &pieces, Access::Full, pointers, at, width);
+                    micro_tiles::<S, Floats, 2>(simd, &pieces, Access::Full, pointers, at, width);
                 } else {
-                    micro_tiles::<S, 1>(simd, &pieces, Access::Partial, pointers, at, width);
+                    micro_tiles::<S, Floats, 1>(
+                        simd,
+                        &pieces,
+                        Access::Partial,
+                        pointers,
+                        at,
+                        width,
+                    );
                 }
             }
             at += width;

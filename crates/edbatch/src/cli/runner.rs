@@ -6,28 +6,33 @@ use crate::{
     Engine, InputError, Interpreted, Report, Rows, RunError, RunOptions, Statistics, interpret,
 };
 use edbatch_models::{Zoo, ZooInput};
-use edbatch_runtime::Parameters;
+use edbatch_runtime::{Parameters, Precision};
 
 /// The runner of one thread.
 pub(crate) enum Runner {
     /// Batches on a backend.
     Engine(Box<Engine<Zoo>>),
     /// Node by node.
-    Interpreter { model: Box<Zoo>, parameters: Parameters, statistics: Statistics },
+    Interpreter {
+        model: Box<Zoo>,
+        parameters: Parameters,
+        precision: Precision,
+        statistics: Statistics,
+    },
 }
 
 impl Runner {
-    pub(crate) fn interpreter(model: Zoo, parameters: Parameters) -> Self {
+    pub(crate) fn interpreter(model: Zoo, parameters: Parameters, precision: Precision) -> Self {
         let (model, statistics) = (Box::new(model), Statistics::default());
-        Self::Interpreter { model, parameters, statistics }
+        Self::Interpreter { model, parameters, precision, statistics }
     }
 
     /// Creates a runner for another thread, with empty statistics.
     pub(crate) fn fork(&self) -> Self {
         match self {
             Self::Engine(engine) => Self::Engine(Box::new(engine.fork())),
-            Self::Interpreter { model, parameters, .. } => {
-                Self::interpreter(Zoo::clone(model), parameters.clone())
+            Self::Interpreter { model, parameters, precision, .. } => {
+                Self::interpreter(Zoo::clone(model), parameters.clone(), *precision)
             }
         }
     }
@@ -40,10 +45,11 @@ impl Runner {
     ) -> Result<(), RunError> {
         match self {
             Self::Engine(engine) => engine.run_each_into(inputs, &RunOptions::new(), results),
-            Self::Interpreter { model, parameters, statistics } => {
+            Self::Interpreter { model, parameters, precision, statistics } => {
                 results.clear();
                 for input in inputs {
-                    results.push(match interpret(&**model, parameters, slice::from_ref(input)) {
+                    let input = slice::from_ref(input);
+                    results.push(match interpret(&**model, parameters, input, *precision) {
                         Ok(Interpreted { mut outputs, statistics: took }) => {
                             statistics.add(&took);
                             Ok(outputs.pop().expect("one output per input"))
