@@ -42,6 +42,7 @@ fn check_seed(seed: u64) {
     let levels = Level::available();
     let level = levels[seed as usize % levels.len()];
     let mut first: Option<Vec<Vec<f32>>> = None;
+    let mut first_rounded: Option<Vec<Vec<f32>>> = None;
     for mut policy in policies {
         let schedule = schedule(&graph, &mut policy);
         schedule.check(&graph).unwrap();
@@ -73,6 +74,10 @@ fn check_seed(seed: u64) {
                 &got,
                 "the bits depend on the policy or the cell style"
             );
+            let cpu = Cpu::new(program.clone(), &parameters, level, Precision::Bf16).unwrap();
+            let rounded = run(cpu, &program, &parameters, &graph, &schedule);
+            let first = first_rounded.get_or_insert_with(|| rounded.clone());
+            assert_eq!(first, &rounded, "bf16: the bits depend on the policy or the cell style");
         }
     }
 }

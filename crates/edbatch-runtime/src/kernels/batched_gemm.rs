@@ -8,8 +8,9 @@ use std::ptr;
 use smallvec::SmallVec;
 
 use super::{
+    format::Floats,
     isa::Level,
-    micro_kernel::{Access, BLOCK, Floats, Pointers, Right, even_parts, micro_tiles},
+    micro_kernel::{Access, BLOCK, Pointers, Right, even_parts, micro_tiles},
     rows::{RowsMut, RowsRef},
     simd::{self, Kernel, MAX_LANES, Simd},
 };

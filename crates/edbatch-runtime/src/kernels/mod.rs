@@ -11,7 +11,7 @@
 //! vector or into the tail of a row.
 //!
 //! Each kernel is written once, over the trait `simd::Simd`, and compiled for every level by
-//! `simd::run`. Read [`isa`], `simd`, `micro_kernel`, then [`product`](mod@product); `lanewise`,
+//! `simd::run`. Read [`isa`], `simd`, `format`, `micro_kernel`, then [`product`](mod@product); `lanewise`,
 //! then [`elementwise`](mod@elementwise).
 
 mod arg_max;
@@ -20,6 +20,7 @@ pub mod batched_gemm;
 pub mod bf16;
 pub mod dot;
 pub mod elementwise;
+mod format;
 pub mod isa;
 mod lanewise;
 pub mod math;

@@ -4,10 +4,8 @@ use std::{marker::PhantomData, ops::Range, ptr};
 
 use super::{
     bf16::RoundedRows,
-    micro_kernel::{
-        Access, BLOCK, Floats, Format, Halves, Pairs, Pointers, Right, even_parts, micro_tiles,
-        vectors_for,
-    },
+    format::{Floats, Format, Halves, Pairs},
+    micro_kernel::{Access, BLOCK, Pointers, Right, even_parts, micro_tiles, vectors_for},
     packed::PackedWeights,
     rows::{RowsMut, RowsRef},
     simd::{self, Kernel, Simd},

@@ -128,7 +128,7 @@ fn errors_stay_within_the_bound() {
 #[test]
 fn levels_that_fuse_agree_on_special_operands() {
     const SPECIAL: [f32; 10] =
-        [f32::NAN, f32::INFINITY, -f32::INFINITY, 1e-40, -1e-45, 0.0, -0.0, f32::MAX, -3e38, 1e-37];
+        [f32::NAN, f32::INFINITY, -f32::INFINITY, 1e-40, -1e-45, 0.0, -0.0, f32::MAX, -3e38, 1e-30];
     let levels: Vec<Level> = fusing().collect();
     let Some(&first) = levels.first() else { return };
     for depth in DEPTHS {
