@@ -211,7 +211,7 @@ fn only_products_of_parameters_and_vectors_are_rounded() {
         for (node, expected) in rounded.iter().enumerate() {
             let got = outputs.fields(node).flatten();
             for (got, expected) in got.zip(expected.iter().flatten()) {
-                // Equal but for the order of sums; a product that is rounded or not differs by 1e-3.
+                // The order of sums changes less than this; rounding a factor changes 1e-3.
                 assert!((got - expected).abs() < 2e-5, "{style:?}: {got}, expected {expected}");
             }
         }

@@ -17,10 +17,17 @@ pub(super) trait Format {
     const PASSES: usize;
 
     /// Returns the factors of a multiply-add in a vector of the right side.
-    fn factors<S: Simd>(simd: S, vector: S::Vector, pass: usize) -> S::Vector;
+    #[inline(always)]
+    fn factors<S: Simd>(simd: S, vector: S::Vector, pass: usize) -> S::Vector {
+        let _ = (simd, pass);
+        vector
+    }
 
     /// Adds one pass of a step to the sum.
-    fn mul_add<S: Simd>(simd: S, x: S::Vector, factors: S::Vector, sum: S::Vector) -> S::Vector;
+    #[inline(always)]
+    fn mul_add<S: Simd>(simd: S, x: S::Vector, factors: S::Vector, sum: S::Vector) -> S::Vector {
+        simd.mul_add(x, factors, sum)
+    }
 }
 
 /// Factors in `f32`.
@@ -34,25 +41,10 @@ pub(super) struct Halves;
 
 impl Format for Floats {
     const PASSES: usize = 1;
-
-    #[inline(always)]
-    fn factors<S: Simd>(_: S, vector: S::Vector, _: usize) -> S::Vector {
-        vector
-    }
-
-    #[inline(always)]
-    fn mul_add<S: Simd>(simd: S, x: S::Vector, factors: S::Vector, sum: S::Vector) -> S::Vector {
-        simd.mul_add(x, factors, sum)
-    }
 }
 
 impl Format for Pairs {
     const PASSES: usize = 1;
-
-    #[inline(always)]
-    fn factors<S: Simd>(_: S, vector: S::Vector, _: usize) -> S::Vector {
-        vector
-    }
 
     #[inline(always)]
     fn mul_add<S: Simd>(simd: S, x: S::Vector, factors: S::Vector, sum: S::Vector) -> S::Vector {
@@ -66,10 +58,5 @@ impl Format for Halves {
     #[inline(always)]
     fn factors<S: Simd>(simd: S, vector: S::Vector, pass: usize) -> S::Vector {
         if pass == 0 { simd.upper(vector) } else { simd.lower(vector) }
-    }
-
-    #[inline(always)]
-    fn mul_add<S: Simd>(simd: S, x: S::Vector, factors: S::Vector, sum: S::Vector) -> S::Vector {
-        simd.mul_add(x, factors, sum)
     }
 }

@@ -20,7 +20,7 @@
 // Loops over the indices r and c follow the formula; iterators would hide it.
 #![allow(clippy::needless_range_loop)]
 
-use std::{arch::asm, hint::black_box, mem::MaybeUninit, ops::Range};
+use std::{hint::black_box, mem::MaybeUninit, ops::Range};
 
 use super::{format::Format, simd::Simd};
 
@@ -130,12 +130,22 @@ pub(super) unsafe fn micro_kernel<S: Simd, F: Format, const R: usize, const C: u
     }
 }
 
-/// Returns the pointer, whose value the compiler no longer knows. So a second pass reads its vectors
-/// again, from the L1 cache, instead of keeping them in registers that sums need.
+/// Hides the value of a pointer from the compiler. So a second pass loads its vectors again, from
+/// the L1 cache, and does not keep them in registers that sums need.
 #[inline(always)]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 fn opaque(mut from: *const f32) -> *const f32 {
-    // SAFETY: no instruction.
+    use std::arch::asm;
+
+    // SAFETY: a comment, no instruction.
     unsafe { asm!("/* {} */", inout(reg) from, options(pure, nomem, nostack, preserves_flags)) };
+    from
+}
+
+/// Only the speed depends on it.
+#[inline(always)]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn opaque(from: *const f32) -> *const f32 {
     from
 }
 

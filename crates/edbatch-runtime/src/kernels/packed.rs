@@ -24,7 +24,7 @@ use crate::Precision;
 ///
 /// In bf16 a step is a pair: terms 2k and 2k + 1 of a column, in the lower and the upper half of 32
 /// bits. The last term of an odd K is paired with a zero. For levels with an instruction for pairs,
-/// a panel of a weight below 1 MiB has 8 vectors, if that needs no more memory than 4.
+/// a panel of a weight below 1 MiB has 8 vectors, if that takes the same memory as 4.
 ///
 /// *Cost*: 4·K·⌈N / P⌉·P bytes, half of it in bf16; packing reads the weight once.
 #[derive(Debug)]

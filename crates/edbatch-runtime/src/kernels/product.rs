@@ -1,6 +1,6 @@
 //! Products of a batch of rows and a packed weight.
 
-use std::{marker::PhantomData, ops::Range, ptr};
+use std::{ops::Range, ptr};
 
 use super::{
     bf16::RoundedRows,
@@ -134,14 +134,10 @@ fn any_product(
     if let Start::Rows(start) = start {
         assert_eq!(start.len(), out.len(), "rows of the start and of the output");
     }
-    let level = weights.level();
     let job = Product { weights, panels, pass, columns, rows, start, out };
     match weights.precision() {
-        Precision::F32 => simd::run(level, Of::<Floats>(job, PhantomData)),
-        Precision::Bf16 if level.has_pairs() => {
-            simd::run_pairs(level, Of::<Pairs>(job, PhantomData));
-        }
-        Precision::Bf16 => simd::run(level, Of::<Halves>(job, PhantomData)),
+        Precision::F32 => simd::run(weights.level(), Exact(job)),
+        Precision::Bf16 => simd::run_pairs(weights.level(), Rounded(job)),
     }
 }
 
@@ -157,8 +153,33 @@ struct Product<'a> {
     out: RowsMut<'a>,
 }
 
-/// A product of factors in a format.
-struct Of<'a, F>(Product<'a>, PhantomData<F>);
+/// A product in `f32`.
+struct Exact<'a>(Product<'a>);
+
+impl Kernel for Exact<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        self.0.run::<S, Floats>(simd);
+    }
+}
+
+/// A product in bf16.
+struct Rounded<'a>(Product<'a>);
+
+impl Kernel for Rounded<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        if S::PAIRS {
+            self.0.run::<S, Pairs>(simd);
+        } else {
+            self.0.run::<S, Halves>(simd);
+        }
+    }
+}
 
 /// Bytes of input rows in a block. They stay in L2 together with a panel.
 const BLOCK_BYTES: usize = 512 << 10;
@@ -177,9 +198,7 @@ const FAR_PREFETCH: usize = 1 << 12;
 /// times, and the arithmetic hides the latency.
 const ROWS_WITHOUT_PREFETCH: usize = 9;
 
-impl<F: Format> Kernel for Of<'_, F> {
-    type Output = ();
-
+impl Product<'_> {
     /// ```text
     /// for each block of rows                collect the pointers to its rows
     ///     for each panel                        stays in the cache for all rows of the block
@@ -188,15 +207,14 @@ impl<F: Format> Kernel for Of<'_, F> {
     ///                 micro-kernel
     /// ```
     #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        let Self(mut job, _) = self;
-        let depth = job.weights.steps();
+    fn run<S: Simd, F: Format>(mut self, simd: S) {
+        let depth = self.weights.steps();
         let row_floats = depth * F::PASSES;
         let max_rows = (BLOCK_BYTES / size_of::<f32>() / row_floats).clamp(MIN_BLOCK_ROWS, BLOCK);
-        let mut pointers = Pointers::new(!matches!(job.start, Start::Nothing));
-        for block in even_parts(job.rows.len(), max_rows) {
-            job.collect(block, row_floats, &mut pointers);
-            let [step, second] = job.weights.strides();
+        let mut pointers = Pointers::new(!matches!(self.start, Start::Nothing));
+        for block in even_parts(self.rows.len(), max_rows) {
+            self.collect(block, row_floats, &mut pointers);
+            let [step, second] = self.weights.strides();
             let paired = step < second;
             let wide = step == 4 * second;
             let widest = vectors_for::<S, F>(pointers.len(), paired, wide);
@@ -205,14 +223,14 @@ impl<F: Format> Kernel for Of<'_, F> {
                 _ if pointers.len() < ROWS_WITHOUT_PREFETCH => PREFETCH,
                 _ => 0,
             };
-            for index in job.panels.clone() {
-                let panel = match job.pass {
+            for index in self.panels.clone() {
+                let panel = match self.pass {
                     Pass::Forwards => index,
-                    Pass::Backwards => job.panels.start + job.panels.end - 1 - index,
+                    Pass::Backwards => self.panels.start + self.panels.end - 1 - index,
                 };
-                let columns = job.weights.columns(panel..panel + 1);
-                let floats = job.weights.floats(panel..panel + 1);
-                let at = columns.start - job.columns.start;
+                let columns = self.weights.columns(panel..panel + 1);
+                let floats = self.weights.floats(panel..panel + 1);
+                let at = columns.start - self.columns.start;
                 for first in (0..columns.len()).step_by(widest * S::LANES) {
                     let width = (columns.len() - first).min(widest * S::LANES);
                     let part = first / S::LANES / 2 * second;
@@ -220,8 +238,8 @@ impl<F: Format> Kernel for Of<'_, F> {
                     let right = &[Right { depth, start, step, second, prefetch }];
                     let (access, at) = (Access::Prefetched, at + first);
                     // SAFETY: by `collect`, each row has F::PASSES floats for each of `depth` steps
-                    // in `left`, and all of `job.columns` in `start` and `out`; at + width <=
-                    // job.columns.len(). `floats` has two pairs of vectors, or four if it is wide,
+                    // in `left`, and all of `self.columns` in `start` and `out`; at + width <=
+                    // self.columns.len(). `floats` has two pairs of vectors, or four if it is wide,
                     // at each of `depth` steps. From `part` on these are at least the 1, 2, 4 or 8
                     // vectors that the arm reads. `out` is borrowed exclusively, so it overlaps
                     // nothing that is read.
@@ -229,19 +247,18 @@ impl<F: Format> Kernel for Of<'_, F> {
                         match width.div_ceil(S::LANES) {
                             1 => micro_tiles::<S, F, 1>(simd, right, access, &pointers, at, width),
                             2 => micro_tiles::<S, F, 2>(simd, right, access, &pointers, at, width),
-                            3 | 4 => {
-                                micro_tiles::<S, F, 4>(simd, right, access, &pointers, at, width);
+                            // Only weights for pairs are wide.
+                            5.. if S::PAIRS => {
+                                micro_tiles::<S, F, 8>(simd, right, access, &pointers, at, width);
                             }
-                            _ => micro_tiles::<S, F, 8>(simd, right, access, &pointers, at, width),
+                            _ => micro_tiles::<S, F, 4>(simd, right, access, &pointers, at, width),
                         }
                     }
                 }
             }
         }
     }
-}
 
-impl Product<'_> {
     /// Collects the pointers to a block of at most [`BLOCK`] rows. Checks that each input row has
     /// `floats` floats, and that each row of `start` has all columns.
     #[inline(always)]

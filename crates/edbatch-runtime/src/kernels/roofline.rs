@@ -26,8 +26,8 @@ pub fn peak_gflops(level: Level) -> f64 {
     flops / seconds / 1e9
 }
 
-/// Measures the multiply-adds per second of the level's instruction for pairs of bf16, as a multiple
-/// of those of the instruction for `f32`: at most 2. `None` if the level has none.
+/// Measures the rate of multiply-adds of the level's instruction for pairs of bf16, relative to the
+/// instruction for `f32`: at most 2. `None` if the level has no such instruction.
 pub fn pair_rate(level: Level) -> Option<f64> {
     if !level.has_pairs() {
         return None;

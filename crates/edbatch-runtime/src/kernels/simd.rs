@@ -190,7 +190,7 @@ pub(super) trait Simd: Copy {
         let _ = (a, b, c);
         unreachable!("no instruction for pairs of bf16")
     }
-    /// Rounds the elements of `a`, then those of `b`, to bf16, and returns them as pairs. Only if
+    /// Rounds the elements of `a` and `b` to bf16 and packs them as pairs, `a` first. Only if
     /// [`PAIRS`](Simd::PAIRS).
     fn round_pairs(self, a: Self::Vector, b: Self::Vector) -> Self::Vector {
         let _ = (a, b);
