@@ -86,7 +86,7 @@ pub(super) unsafe fn micro_kernel<S: Simd, F: Format, const R: usize, const C: u
         let mut step = piece.start;
         for k in 0..piece.depth {
             for pass in 0..F::PASSES {
-                if pass > 0 {
+                if pass > 0 && R * C + F::PASSES * (C + 1) > S::REGISTERS {
                     step = opaque(step);
                 }
                 let mut factors = [simd.splat(0.0); C];
@@ -131,7 +131,7 @@ pub(super) unsafe fn micro_kernel<S: Simd, F: Format, const R: usize, const C: u
 }
 
 /// Hides the value of a pointer from the compiler. So a second pass loads its vectors again, from
-/// the L1 cache, and does not keep them in registers that sums need.
+/// the L1 cache, where the registers cannot hold them beside the sums.
 #[inline(always)]
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 fn opaque(mut from: *const f32) -> *const f32 {
