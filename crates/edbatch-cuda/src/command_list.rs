@@ -259,8 +259,8 @@ impl CommandList {
                     Want::Elements => copy(words, CopyJob::Output, program, row, &mut self.outputs),
                     Want::Stay => copy(words, CopyJob::Stay, program, row, &mut self.stay),
                     Want::ArgMax => {
-                        let elements: usize = fields(program, row).map(|(_, len)| len).sum();
-                        check(2 * elements as u64, "twice the elements of an argmax")?;
+                        let widths = fields(program, row).map(|(_, width)| u64::from(width));
+                        check(2 * widths.sum::<u64>(), "twice the elements of an argmax")?;
                         let before = pieces.len() as u32;
                         pieces.extend(fields(program, row).flat_map(|(start, len)| [start, len]));
                         from_pieces.push(words.len() + 1);
