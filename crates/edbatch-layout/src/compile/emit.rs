@@ -413,6 +413,24 @@ mod tests {
     }
 
     #[test]
+    fn attention_reads_values_in_place() {
+        let cell = "x many:k:v -> q = w1 x, y = attend q many, z = softmax many, s = y + z | s";
+        let steps = [
+            "s0+0 = sum of port1+4 by softmax of port1+0 [4 heads, 4]",
+            "s1+0 = (w0) port0+0 [4, 4]",
+            "element-wise [4]: r0 = s1+0; r1 = 0.5 r0; s2+0 = r1",
+            "s3+0 = sum of port1+4 by softmax of s2+0 · port1+0 [4] [2 heads, 4]",
+            "element-wise [4]: r0 = s3+0; r1 = s0+0; r2 = r0 + r1; out+0 = r2",
+        ];
+        check(cell, CellStyle::Planned, &steps);
+        for style in [CellStyle::Paper, CellStyle::Batched, CellStyle::Declaration] {
+            let compiled = CellText::parse(cell).compiled(style);
+            assert_eq!(compiled.lines().count(), 1 + steps.len(), "{compiled}");
+            assert_eq!(compiled.matches("= sum of port1+4 by softmax of").count(), 2, "{compiled}");
+        }
+    }
+
+    #[test]
     fn operands_that_are_not_contiguous_are_gathered() {
         let cell = "x -> a = tanh x, b = sigmoid x, c = w1 a, d = w2 b, p = c * a, q = d * b | p q";
         let gathered = ["s3+0 = s0+0 [4]", "s3+4 = s1+0 [4]"];

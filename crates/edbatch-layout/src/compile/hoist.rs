@@ -142,6 +142,20 @@ mod tests {
     }
 
     #[test]
+    fn the_query_of_attention_is_hoisted_and_attention_is_not() {
+        check(
+            "table many:k:v -> y = attend (w1 t) many, z = tanh y | z",
+            &[
+                "s0+0 = (w0) table0+0 [4, 4]",
+                "element-wise [4]: r0 = s0+0; r1 = 0.5 r0; out+0 = r1",
+                "body",
+                "s2+0 = sum of port0+4 by softmax of hoisted+0 · port0+0 [4] [2 heads, 4]",
+                "element-wise [4]: r0 = s2+0; r1 = tanh r0; out+0 = r1",
+            ],
+        );
+    }
+
+    #[test]
     fn a_cell_without_a_product_of_one_argument_is_not_divided() {
         check("x h -> c = tanh x * h, d = w1 c | d", &[]);
     }
