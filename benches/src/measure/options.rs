@@ -80,7 +80,7 @@ pub struct Options {
     /// Prints whole tables, not only a summary
     #[arg(long)]
     pub tables: bool,
-    /// Writes the main tables into README.md and docs/benchmarks.md
+    /// Writes the main tables into README.md, docs/benchmarks.md and docs/training.md
     #[arg(long)]
     pub docs: bool,
     /// Page with plots [default: target/bench/index.html]

@@ -19,6 +19,7 @@ use std::task::{Context, Poll};
 use edbatch_graph::{Dag, Graph, Kind, Network, Shape, Source, Value};
 use edbatch_layout::Want;
 use edbatch_models::{Build, BuildError, Mailbox};
+use edbatch_runtime::kernels::ArgMax;
 use edbatch_runtime::{BackendError, Rows};
 
 use super::{Admission, Instances, Round, Turn};
