@@ -291,7 +291,7 @@ pub enum BackendError {
     },
     /// The weights do not fit the program's network.
     Weights {
-        /// The tensor that does not fit, and how.
+        /// The tensor that does not fit, and why.
         why: String,
     },
     /// An error of a backend outside of this crate, such as a lost device.
