@@ -75,8 +75,8 @@ const MAX_ITEMS: usize = 1 << 16;
 /// ```
 ///
 /// # Errors
-/// If the text is not a valid network of version 1, or exceeds a limit; says where, and what was
-/// expected. `docs/networks-as-data.md` has the format and the limits.
+/// If the text is not a valid network of version 1, or exceeds a limit. The error says where, and
+/// what was expected. `docs/networks-as-data.md` has the format and the limits.
 pub fn network_from_json(text: &str) -> Result<Network, JsonFault> {
     if text.len() > MAX_BYTES {
         let (expected, got) = (format!("at most {MAX_BYTES} bytes"), format!("{}", text.len()));
@@ -101,7 +101,7 @@ pub fn network_from_json(text: &str) -> Result<Network, JsonFault> {
 /// The same network gives the same bytes. Reading them gives an equal network.
 ///
 /// # Errors
-/// If the network has adjoint cells, or more than a file may have; names the cell and the
+/// If the network has adjoint cells, or more than a file may have. The error names the cell and the
 /// operation.
 pub fn network_to_json(network: &Network) -> Result<String, UnwritableNetwork> {
     if network.has_adjoints() {
@@ -175,7 +175,7 @@ pub fn network_to_json(network: &Network) -> Result<String, UnwritableNetwork> {
         write!(out, "],\n   \"outputs\": {outputs}}}").expect(WRITING);
     }
     out.push_str("]}\n");
-    // What the limits exclude would be written, but not read.
+    // A network over the limits could be written, but not read.
     match network_from_json(&out) {
         Ok(_) => Ok(out),
         Err(fault) => Err(UnwritableNetwork(format!("as text, {fault}"))),
@@ -415,7 +415,7 @@ impl<'a> Reader<'a> {
         let of = if shapes.is_empty() { "" } else { " of " };
         let place = if cell.is_empty() { String::new() } else { format!("cell {cell}: ") };
         let place = format!("{place}{operation}{of}{}", shapes.join(" and "));
-        // An expectation of a declaration may say what was found.
+        // The expectation in an error of a declaration may also say what was found.
         let (expected, got) = match expected.rsplit_once(", got ") {
             Some((expected, got)) => (expected, format!("{got} ({place})")),
             None => (&**expected, place),
@@ -423,7 +423,7 @@ impl<'a> Reader<'a> {
         JsonFault::new(self.text, self.start(raw), expected, got)
     }
 
-    /// Counts items. The sum may be at most `max`.
+    /// Fails if `count` is more than `max`.
     fn count(&self, raw: &RawValue, count: usize, max: usize, what: &str) -> Result<(), JsonFault> {
         if count <= max {
             return Ok(());
