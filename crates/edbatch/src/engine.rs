@@ -142,7 +142,8 @@ impl<M: Model> Engine<M> {
     }
 
     /// Returns the ranges of inputs that become the parts of a mini-batch: a single range if it is
-    /// not divided. Even one thread divides it if its values exceed the cache ([`Model::bytes`]).
+    /// not divided. Even one thread divides a mini-batch whose values exceed the cache
+    /// ([`Model::bytes`]).
     #[must_use]
     pub fn parts(&self, inputs: &[M::Input]) -> Vec<Range<usize>> {
         self.workers.parts(&self.model, inputs)
