@@ -5,7 +5,7 @@ use crate::record::sorted::groups;
 use crate::record::{Case, Throughput};
 use crate::render::table::Table;
 
-/// Two systems, and the name of the ratio of their speeds: a rival, or one part of ours.
+/// Two systems, and the name of the ratio of their speeds: a rival, or one part of our system.
 const PAIRS: [(System, System, &str); 11] = [
     (System::Edbatch, System::Unbatched, "/ unbatched"),
     (System::Edbatch, System::CellsAgenda, "/ cells-agenda"),
