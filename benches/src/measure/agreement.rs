@@ -40,8 +40,8 @@ impl Agreement {
         expected.collect::<Result<_, Failure>>().map(Self)
     }
 
-    /// Calls `run` with the number of each of the two mini-batches and compares the results. All
-    /// other instances are compared with the results of the first accepted system.
+    /// Calls `run` with the number of each mini-batch. Compares the results of the first instances
+    /// with the interpreter's, and all other results with the first accepted system's.
     pub fn check(
         &mut self,
         tolerance: f32,

@@ -83,7 +83,7 @@ pub struct Setup<'a> {
     pub learned: &'a Fsm,
     /// Threads of a mini-batch, or engines if each runs whole mini-batches on a thread of its own.
     pub threads: usize,
-    /// A pool with this number of threads, to be shared by several engines.
+    /// A pool of `threads` threads, which several engines share.
     pub pool: Option<&'a ThreadPool>,
     /// The device, for systems that need one.
     pub device: Option<&'a Device>,

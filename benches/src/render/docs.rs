@@ -21,7 +21,7 @@ const FILES: [&str; 3] = ["README.md", "docs/benchmarks.md", "docs/training.md"]
 /// Maximum characters of a line of prose.
 const WIDTH: usize = 100;
 
-/// Writes the tables into the files under a folder. Prints which blocks without records it keeps.
+/// Writes the tables into the files under a folder. Prints the blocks kept for lack of records.
 pub fn write_docs(root: &Path, records: &[Record]) -> Result<(), Failure> {
     let blocks = blocks(records);
     for name in FILES {

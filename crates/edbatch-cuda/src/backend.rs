@@ -64,7 +64,7 @@ impl<D: Device> Cuda<D> {
         Self { loaded, devices, slots: Vec::new(), parts: Vec::new() }
     }
 
-    /// Runs one step of the plan that ran last in slot 0 again. Its operands may have been
+    /// Runs again one step of the plan that ran last in slot 0. The step's operands may have been
     /// overwritten, so its results are meaningless.
     pub(super) fn step(&mut self, plan: &Plan, step: usize) -> Result<(), BackendError> {
         let alone = Plan {
@@ -191,7 +191,7 @@ impl<D: Device> Slot<D> {
     fn reserve(&mut self, loaded: &Loaded<D>) -> Result<(), BackendError> {
         let Self { memory, commands, .. } = self;
         let device = &*loaded.device;
-        // Teams copy four words at a time; for waves, the driver copies them.
+        // Teams copy the list four words at a time; for launches of waves, the driver copies it.
         let words = commands.words().len().next_multiple_of(4);
         let to = memory.commands.reserve(device, words)?;
         device.host_mut(to)[..commands.words().len()].copy_from_slice(commands.words());

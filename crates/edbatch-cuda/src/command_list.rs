@@ -68,9 +68,9 @@ pub struct CommandList {
     order: Vec<(u32, u32)>,
     /// For each step: the start of its numbers, and the start of its scratch.
     steps: Vec<(u32, u32)>,
-    /// Positions of words that count from the start of the steps, until that start is known.
+    /// Positions of the words relative to the start of the steps, until that start is known.
     from_steps: Vec<usize>,
-    /// Positions of words that count from the first of the pieces, and the words of these pieces.
+    /// Positions of the words that are relative to the first piece, and the words of the pieces.
     from_pieces: Vec<usize>,
     pieces: Vec<u32>,
 }

@@ -34,7 +34,7 @@ struct TableRows {
     port: Option<usize>,
     /// The number of elements of a table row.
     width: u32,
-    /// By table row: the last mini-batch that read it, and its index among the rows of that one.
+    /// By table row: the last mini-batch that read it, and its index among that mini-batch's rows.
     seen: Vec<(u32, u32)>,
     /// The offset of each distinct row in the table.
     rows: Vec<u32>,

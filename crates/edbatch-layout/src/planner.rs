@@ -297,7 +297,7 @@ impl std::error::Error for ArenaTooLarge {}
 mod tests {
     use super::*;
 
-    /// Lists of this size would not fit into a test's memory.
+    /// Tests the check alone: lists of this size would not fit into a test's memory.
     #[test]
     fn lists_have_at_most_u32_max_entries() {
         let max = u32::MAX as usize;

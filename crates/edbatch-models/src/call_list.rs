@@ -180,7 +180,7 @@ impl CallList {
     /// Reads a list from a line of JSON. [`CallLists::read`] is faster for many lines.
     ///
     /// # Errors
-    /// If the line is not a list of valid calls; says where, and what was expected.
+    /// If the line is not a list of valid calls. The error says where, and what was expected.
     pub fn from_json(network: &Arc<Network>, line: &str) -> Result<Self, JsonFault> {
         CallLists::new(network.clone()).read(line)
     }
@@ -197,7 +197,7 @@ impl CallList {
     ///
     /// # Errors
     /// If the input does not fit the model, or if the model awaits a value: later calls then depend
-    /// on it, and no list can say them.
+    /// on that value, and no list can contain them.
     pub fn record<M: Model>(model: &M, input: &M::Input) -> Result<Self, BuildError> {
         let graph = Graph::new(model.network().clone()).into();
         let mailbox = Mailbox::default().into();
@@ -295,7 +295,7 @@ impl CallLists {
     /// ```
     ///
     /// # Errors
-    /// If the line is not a list of valid calls; says where, and what was expected.
+    /// If the line is not a list of valid calls. The error says where, and what was expected.
     pub fn read(&self, line: &str) -> Result<CallList, JsonFault> {
         self.reader.read(line)
     }

@@ -67,8 +67,8 @@ impl Folder {
     /// Reads the configuration and the vocabularies, or the network.
     ///
     /// # Errors
-    /// If a file is missing or invalid, or if the folder has both a configuration and a network;
-    /// names the file.
+    /// If a file is missing or invalid, or if the folder has both a configuration and a network.
+    /// The error names the file.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, FolderError> {
         let path = path.as_ref().to_path_buf();
         let file = path.join(Self::CONFIG);
@@ -187,8 +187,8 @@ impl Folder {
     /// Opens a file of inputs with their targets, and reads it lazily.
     ///
     /// A tree has a target for each node, its label. A sentence has tags, a lattice has labels of
-    /// its characters, and a call list may have targets. A translator is forced along the lines of
-    /// `targets`, by default of the configuration's file of targets.
+    /// its characters, and a call list may have targets. A translator is forced to write the lines
+    /// of `targets`, by default of the configuration's file of targets.
     ///
     /// # Errors
     /// If a file cannot be opened, or a translator has no file of targets.

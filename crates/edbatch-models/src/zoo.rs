@@ -194,7 +194,7 @@ impl Model for Zoo {
 pub struct NamedOutputs<'a> {
     /// The name of the list in JSON: `tags` or `tokens`.
     pub key: &'static str,
-    /// For each row of scores, the name of the largest; of equal ones, the first. Without [`END`].
+    /// For each row, the name of the largest score; of equal ones, the first. Without [`END`].
     pub names: Vec<&'a str>,
 }
 

@@ -29,8 +29,8 @@ use crate::{AnyPolicy, ByDepth, Depth, Frontier, InOrder, schedule_into};
 pub struct Scheduler {
     /// Tried first, if set.
     in_order: Option<InOrder>,
-    /// Tried next, if set. Where the kinds have an order, `InOrder` makes the same batches in a
-    /// third of the time.
+    /// Tried after `InOrder`, if set. Where the kinds have an order, `InOrder` makes the same
+    /// batches in a third of the time.
     by_depth: Option<Box<ByDepth>>,
     /// Used if neither of these methods schedules the graph.
     policy: AnyPolicy,

@@ -303,7 +303,7 @@ pub enum BackendError {
     },
     /// The weights do not fit the program's network.
     Weights {
-        /// The tensor that does not fit, and how.
+        /// The tensor that does not fit, and why.
         why: String,
     },
     /// A program for training was to be loaded in a precision other than `f32`.

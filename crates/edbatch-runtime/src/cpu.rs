@@ -35,8 +35,8 @@ pub use profile::{Profile, Timer, Work};
 use sums::Sums;
 use tile::{Job, Workspace};
 
-/// The range for the row limit of a tile. Kernels are fast with 8 rows or more, and do not gain
-/// from more than 64.
+/// The range of the maximum number of rows of a tile. Kernels are fast with 8 rows or more, and do
+/// not gain from more than 64.
 const TILE: std::ops::RangeInclusive<usize> = 8..=64;
 
 /// Minimum number of rows per thread if threads share the tiles of a batch. With fewer rows,
@@ -70,7 +70,7 @@ struct Slot {
     arg_max: Vec<ArgMax>,
     /// The direction in which the last step read its weights.
     pass: Pass,
-    /// The loss of each wanted value of the last plan, after its way back.
+    /// The loss of each wanted value of the last plan, after its backward pass.
     losses: Vec<f64>,
 }
 

@@ -38,9 +38,10 @@ pub fn interpret(
     nodes(graph.network(), graph, (&parameters.slices(), precision), given)
 }
 
-/// Like [`interpret()`], in `f32` or `f64`, and with the cells of a network that may be larger than
-/// the graph's: with those of a [`TrainingNetwork`](edbatch_graph::TrainingNetwork), the records
-/// include what calls save.
+/// Like [`interpret()`], in `f32` or `f64`, and with the cells of `network`, which may be larger
+/// than the graph's network: with the network of a
+/// [`TrainingNetwork`](edbatch_graph::TrainingNetwork), the records include the values that calls
+/// save for gradients.
 ///
 /// `parameters` are the elements of the network's parameters, row-major.
 ///
@@ -391,7 +392,7 @@ fn shifted<T: NdFloat>(a: ArrayView1<'_, T>) -> Array1<T> {
     a.mapv(|x| x - max)
 }
 
-/// Reduces values of this shape. Gradients may have no values; forward calls have at least one.
+/// Reduces values of this shape. There may be none in a gradient; a forward call has at least one.
 fn reduce<'a, T: NdFloat>(
     mut values: impl ExactSizeIterator<Item = &'a ReferenceTensor<T>>,
     by: Reduction,

@@ -15,8 +15,9 @@ use rand::rngs::Xoshiro256PlusPlus;
 
 /// The maximum number of f32 elements of the random weights, and of a batch's values: 1 GiB each.
 const MAX_ELEMENTS: usize = 1 << 28;
-/// The minimum time for which a cell is measured, and the minimum number of runs.
+/// The minimum time for which a cell is measured.
 const MIN_TIME: Duration = Duration::from_millis(20);
+/// The minimum number of runs.
 const MIN_RUNS: usize = 5;
 
 /// Returns the kernels and bytes of one call of a cell, counted by [`Count`].

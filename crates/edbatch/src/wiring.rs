@@ -35,7 +35,7 @@ pub(crate) struct Instances<W, O> {
     only_finite: bool,
 }
 
-/// One input at a time: its future, and the mailbox for the future's requests and their answers.
+/// Runs one input at a time. Holds its future, and the mailbox for requests and answers.
 struct Instance<W, O> {
     mailbox: Rc<RefCell<Mailbox>>,
     /// `None` between inputs; the memory is kept.

@@ -151,7 +151,7 @@ pub(super) fn compiler_threads() -> usize {
     thread::available_parallelism().map_or(1, Into::into).min(16)
 }
 
-/// Compiles the cells of a random network. Tables of every other network are folded.
+/// Compiles the cells of a random network. If `seed` is odd, folds the tables.
 pub(super) fn random_program(seed: u64, network: &Arc<Network>) -> Program {
     let system = if seed % 2 == 1 { System::CudaFolded } else { System::Cuda };
     system.program(network).expect("cells of random networks are small")

@@ -24,7 +24,7 @@ pub(crate) struct Compiled {
     pub(crate) moves: Vec<Move>,
 }
 
-/// Emits the steps of a cell whose variables have been placed, without those that nothing reads.
+/// Emits the steps of a cell whose variables have been placed. Drops steps with unread results.
 pub(super) fn emit(
     equations: &Equations<'_>,
     idioms: &Idioms,
@@ -131,7 +131,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Emits one step for operations of equal width. In `run`, each follows its operands.
+    /// Emits one step for operations of equal width. Each operation of `run` follows its operands.
     fn elementwise(&mut self, run: &[Var]) {
         let (equations, width) = (self.equations, self.equations.width(run[0]));
         let mut inputs: Vec<Place> = Vec::new();
@@ -274,7 +274,8 @@ impl Emitter<'_> {
         CellStep::Normalize { by, from, rows, width, out }
     }
 
-    /// Emits a product of matrices, and the sum with its bias. Its right factor may be in pieces.
+    /// Emits a product of matrices, with the sum of the product and its bias, if it has one. The
+    /// right factor may be in pieces.
     fn matrix_product(&mut self, product: Var) {
         let equations = self.equations;
         let &[left, right] = equations.operands(product) else {

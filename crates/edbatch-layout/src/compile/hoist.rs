@@ -20,7 +20,8 @@ use crate::record_layout::next_line;
 use classify::{Parts, classify};
 use row::Row;
 
-/// Divides a cell by one argument: the first for which a product depends on no other argument.
+/// Divides a cell in two, so that the prologue depends on one argument: the first for which a
+/// product depends on no other argument.
 pub(super) fn hoist(plan: &CellPlan) -> Option<Hoisted> {
     let read = plan.steps.iter().flat_map(CellStep::reads).map(|(place, _)| place.base);
     let mut arguments: Vec<Base> =

@@ -178,7 +178,7 @@ mod tests {
         check(&[0, 32, 64], 96, Some((0, 32)));
         check(&[96, 128], 0, Some((96, 32)));
         check(&[48], 0, Some((48, 16)));
-        // On both sides of the output; descending; equal; at unequal distances.
+        // Rows on both sides of the output; descending rows; equal rows; rows at unequal distances.
         check(&[0, 64], 32, None);
         check(&[64, 32], 96, None);
         check(&[32, 32], 96, None);

@@ -1,8 +1,8 @@
 //! Reads a call list from a line of JSON.
 //!
 //! Visitors of serde append to flat arrays, without a tree of values. The calls are made when the
-//! whole line has been read, because values are numbered from the given ones, and the member
-//! `give` may follow.
+//! whole line has been read: the numbers of values begin with the given values, and the member
+//! `give` may follow the calls.
 
 mod visitors;
 

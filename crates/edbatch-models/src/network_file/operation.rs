@@ -1,7 +1,7 @@
 //! Operations as JSON: `{"op": "reduce", "port": 0, "field": 0, "by": "sum"}`.
 //!
-//! [`name`] and [`members`] list all operations. A new one does not compile before it is there, and
-//! it needs a line in [`ALL`] to be read.
+//! [`name`] and [`members`] list all operations. A new operation does not compile before both list
+//! it, and it needs a line in [`ALL`] to be read.
 
 mod read;
 mod write;
@@ -110,7 +110,7 @@ fn reduction_name(by: Reduction) -> &'static str {
 const REDUCTIONS: [Reduction; 4] =
     [Reduction::Sum, Reduction::Mean, Reduction::Max, Reduction::LogSumExp];
 
-/// Passes each member of an operation to `to`, which writes it or replaces it by the one it reads.
+/// Passes each member of an operation to `to`, which writes it, or returns the member it reads.
 fn members(op: Op, to: &mut impl Members) -> Result<Op, Mismatch> {
     Ok(match op {
         Op::Input { port, field } => {

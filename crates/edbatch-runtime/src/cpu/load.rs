@@ -24,7 +24,7 @@ pub(super) struct Loaded {
     pub(super) stacks: Vec<Vec<Weight>>,
     /// Names and dimensions of all parameters.
     pub(super) declared: Arc<[Parameter]>,
-    /// The numbers that a run reads. It locks them once; an update locks them to write.
+    /// The weights that a run reads. A run locks them once for reading, an update for writing.
     pub(super) weights: RwLock<Weights>,
     /// Size in bytes of all weights and of the folded tables.
     bytes: usize,
@@ -341,7 +341,7 @@ impl LoadedPart {
 
 /// Returns the estimated cost of one call of a step, as a number of multiply-adds of a product.
 fn work(step: &CellStep) -> usize {
-    /// Cost per element of an element-wise operation, in multiply-adds: 0.13 ns at 64 per ns.
+    /// Cost per element of an element-wise operation, in multiply-adds: 0.13 ns, if 64 take 1 ns.
     const ELEMENT: usize = 8;
     /// Guessed number of values of a call at a port with attention.
     const VALUES: usize = 8;

@@ -11,19 +11,19 @@ use crate::backend::{Gradient, Gradients};
 use crate::kernels::{Level, RowsMut, RowsRef, accumulate, outer};
 use crate::thread_pool::ClaimedPool;
 
-/// The gradients of parameters so far, in parts.
+/// The gradients of parameters: sums by cell and by initial value, and the completed gradients.
 #[derive(Debug)]
 pub(super) struct Sums {
-    /// For each cell with an adjoint: what its calls contribute.
+    /// For each cell with an adjoint: the contributions of its calls.
     pub(super) cells: Vec<Option<CellSums>>,
     /// For each initial value of the network and each of its fields: the sums of output gradients
     /// and of contributions, if there were any.
     pub(super) initial: Vec<Vec<[Vec<f32>; 2]>>,
-    /// The gradients. Those of [direct](Self::is_direct) parameters grow with each part, the others
-    /// are completed by [`finish`](super::Cpu::finish_sums).
+    /// The gradients. Each part adds to the gradients of [direct](Self::is_direct) parameters;
+    /// [`finish_sums`](super::Cpu::finish_sums) completes the others.
     pub(super) total: Gradients,
-    /// By parameter: true if a single cell contributes, so that it adds to `total`. Almost all
-    /// parameters are.
+    /// By parameter: true if the only contribution is one sum over calls of a cell, which is then
+    /// added to `total` directly. This is the case for almost all parameters.
     pub(super) is_direct: Vec<bool>,
     /// The memory in which row adjoints run.
     pub(super) slot: Slot,
@@ -220,7 +220,7 @@ impl Calls<'_> {
             ParameterSum::Products { delta, x, pairs, .. } => (delta, x, pairs as usize),
         };
         let (outputs, depth) = (parameter.dims[0], parameter.dims[1]);
-        // Call after call, the offsets of its pairs, which follow each other.
+        // For each call in turn, the offsets of its pairs, which are adjacent.
         let of_pairs = |width: usize| -> Vec<u32> {
             let pairs = |&row: &u32| (0..pairs).map(move |pair| row + (pair * width) as u32);
             self.rows.iter().flat_map(pairs).collect()
@@ -252,14 +252,14 @@ impl Calls<'_> {
     }
 }
 
-/// What contributes to the gradient of a parameter.
+/// The contributors to the gradient of a parameter.
 #[derive(Clone, Copy, Default)]
 struct Contributors {
     /// The number of sums over calls of cells.
     cells: u32,
     /// True if row adjoints or an initial value contribute.
     others: bool,
-    /// True if a table reads it row by row.
+    /// True if a table reads the parameter row by row.
     is_table: bool,
 }
 

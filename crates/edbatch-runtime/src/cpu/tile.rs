@@ -252,7 +252,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Returns the row of a table for each call of the tile, from the batch's list at `start`.
+    /// Returns the offset of the table row that each call of the tile names. The batch's list of
+    /// offsets begins at `start`.
     fn table_rows(&self, start: u32) -> &'a [u32] {
         &self.tile.job.plan.rows(start, self.tile.batch)[self.tile.calls.clone()]
     }

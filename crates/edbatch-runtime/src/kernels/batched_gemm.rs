@@ -202,7 +202,7 @@ fn transposed<S: Simd, const V: usize>(
     }
 }
 
-/// Computes one element of [`matrix_vector`], in all lanes alike.
+/// Computes one element of [`matrix_vector`]. All lanes compute the same number.
 #[inline(always)]
 fn chain<S: Simd>(simd: S, left: &[f32], right: &[&[f32]], out: &mut f32) {
     let mut sum = simd.splat(0.0);

@@ -31,8 +31,8 @@ pub enum Pass {
     #[default]
     Forwards,
     /// Last panel first. If a weight is larger than the cache, alternate the passes: a backward
-    /// pass finds the panels that the forward pass before it read last. A second forward pass would
-    /// find nothing.
+    /// pass finds the panels in the cache that the forward pass before it read last. A second
+    /// forward pass would find no panel in the cache.
     Backwards,
 }
 

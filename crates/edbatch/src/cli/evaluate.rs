@@ -16,7 +16,7 @@ use super::precision::Precision;
 /// Computes a metric of a model on examples, and prints one line, such as `accuracy: 0.7312`.
 ///
 /// Targets are the labels of trees, the tags of sentences and the labels of lattices. A translator
-/// is forced along the lines of `--targets`.
+/// is forced to write the lines of `--targets`.
 #[derive(Args)]
 #[command(after_help = "\
 Example:

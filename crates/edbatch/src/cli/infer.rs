@@ -119,7 +119,7 @@ pub(crate) struct Infer {
     /// Check every input for NaNs and infinities in intermediate values, even if its results are
     /// finite. This is slow: every input also runs on backend interpret. The error names the first
     /// call of a cell that makes such a value, and the weight that causes it, if any. Without this
-    /// option, only inputs without finite results are checked.
+    /// option, only inputs whose results are not finite are checked.
     #[arg(long)]
     check_finite: bool,
     /// File for statistics, one JSON object: instances, graphs, nodes, batches and their lower

@@ -1,4 +1,4 @@
-//! How a trainer is built.
+//! The constructors of a trainer.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ impl<M: Model> Trainer<M> {
 
     /// Creates a trainer on a backend that is loaded with `parameters` and with `program`, which
     /// [`program`](Self::program) returned for the same options. The backend may use the
-    /// [pool](TrainerOptions::pool). If the model has dropout, it is loaded with
+    /// [pool](TrainerOptions::pool). If the model has dropout, load the backend with
     /// [`masked_parameters`](Self::masked_parameters).
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The parts of a mini-batch: deciding, and both ways.
+//! The parts of a mini-batch: deciding, the forward pass and the backward pass.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -114,7 +114,7 @@ impl<M: Model> Trainer<M> {
     }
 }
 
-/// The gradients of outputs, from which the way back begins.
+/// The gradients of outputs, from which the backward pass begins.
 pub(super) enum OutputsOf<'a> {
     /// For each part, the elements of the gradients of all emitted rows.
     Rows(&'a [Vec<f32>]),
