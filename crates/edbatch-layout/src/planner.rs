@@ -9,9 +9,9 @@
 //! A [prologue](crate::Hoisted) that depends on a row of a table runs once per distinct row, in
 //! blocks of 256 rows: a block runs before the first batch that names one of its rows, so that the
 //! results are still in the cache when they are read. If the table is
-//! [folded](Program::fold_tables), the prologue ran for all rows at load. A prologue that depends on a value runs once for several small
-//! batches, as soon as all their values exist: one product of many rows instead of many products of
-//! few rows.
+//! [folded](Program::fold_tables), the prologue ran for all rows at load. A prologue that depends
+//! on a value runs once for several small batches, as soon as all their values exist: one product
+//! of many rows instead of many products of few rows.
 //!
 //! A first pass over the batches lists the values that each batch reads, and finds the last reader
 //! of each span. A second pass allocates the spans, and turns the values into offsets of rows.

@@ -166,7 +166,7 @@ fn attention_has_the_bits_of_the_cpu() {
 #[test]
 fn arg_max_is_that_of_the_cpu() {
     let wave = "arg_max(block, [&](u32 i) { return fresh(a.arena + i); }, a.commands[0],
-                        [&](u32 index, u32 finite) { a.indices[0] = index, a.indices[1] = finite; });
+                [&](u32 index, u32 finite) { a.indices[0] = index, a.indices[1] = finite; });
         copy(block, a.commands[0], [&](u32 i) { return fresh(a.arena + i); },
              [&](u32 i, float x) { a.arena[a.commands[0] + i] = x; });";
     let Some(run) = everywhere("", wave) else { return };

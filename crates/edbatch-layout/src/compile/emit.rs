@@ -381,6 +381,22 @@ mod tests {
     }
 
     #[test]
+    fn a_product_begins_from_its_bias() {
+        let start = "out+0 = w1+0 + (w0) port0+0 [4, 4]";
+        check("x -> p = w1 x + b1 | p", CellStyle::Planned, &[start]);
+        check(
+            "x -> p = b1 + w1 x | p",
+            CellStyle::Planned,
+            &["out+0 = w0+0 + (w1) port0+0 [4, 4]"],
+        );
+        // An element-wise step adds the bias, and products of one vector stay one step.
+        for cell in ["x -> p = tanh (w1 x + b1) | p", "x -> p = w1 x + b1, q = w2 x + b2 | p q"] {
+            let steps = CellText::parse(cell).compiled(CellStyle::Planned);
+            assert!(steps.lines().count() == 3 && !steps.contains(" + ("), "{steps}");
+        }
+    }
+
+    #[test]
     fn each_batch_is_a_kernel() {
         let cell = "x h:c -> i = w1 x + b1, f = w2 x + b2, g = tanh i * c, e = tanh f * h | g e";
         check(
