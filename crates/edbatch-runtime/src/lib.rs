@@ -36,6 +36,7 @@ mod finite;
 mod interpret;
 pub mod kernels;
 mod parameters;
+mod precision;
 pub mod pytorch;
 mod span;
 mod thread_pool;
@@ -52,6 +53,7 @@ pub use interpret::{
     interpret_gradients,
 };
 pub use parameters::{ParameterError, Parameters};
+pub use precision::{Precision, UnknownPrecision};
 #[doc(hidden)]
 pub use span::{SPAN_TARGET, SpanGuard};
 pub use thread_pool::{ClaimedPool, ThreadPool};
