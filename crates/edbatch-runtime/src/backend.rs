@@ -12,7 +12,7 @@ use edbatch_graph::Network;
 use edbatch_layout::{Lifetimes, Plan, Program, ValueRow, Want};
 
 use crate::kernels::{ArgMax, OutOfMemory};
-use crate::{ParameterError, Parameters};
+use crate::{ParameterError, Parameters, Precision};
 pub use state::TrainingState;
 pub use training::{BackPart, Gradient, Gradients, OutputGradients, Training};
 pub use update::{Update, UpdateRule};
@@ -306,6 +306,8 @@ pub enum BackendError {
         /// The tensor that does not fit, and how.
         why: String,
     },
+    /// A program for training was to be loaded in a precision other than `f32`.
+    TrainingPrecision(Precision),
     /// An error of a backend outside of this crate, such as a lost device.
     Other(Arc<dyn Error + Send + Sync>),
 }
@@ -331,6 +333,9 @@ impl fmt::Display for BackendError {
                 write!(f, "out of memory: failed to allocate {megabytes:.1} MB for {what}")
             }
             Self::Weights { why } => write!(f, "the weights do not fit the model: {why}"),
+            Self::TrainingPrecision(precision) => {
+                write!(f, "training is in f32 alone: load the program in f32, not in {precision}")
+            }
             Self::Other(error) => error.fmt(f),
         }
     }

@@ -27,7 +27,9 @@ use crate::count::bytes_gathered_by;
 use crate::kernels::rows::split_around;
 use crate::kernels::{Aligned, ArgMax, Level, Pass, arg_max};
 use crate::thread_pool::{ClaimedPool, ThreadPool};
-use crate::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, Rows, span};
+use crate::{
+    Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, Precision, Rows, span,
+};
 use load::{Loaded, Weights};
 pub use profile::{Profile, Timer, Work};
 use sums::Sums;
@@ -86,16 +88,21 @@ impl Cpu {
     /// [folded tables](Program::fold_tables). Keeps a parameter only if a step reads it unpacked.
     ///
     /// # Errors
-    /// If the parameters belong to another network, or memory for the packed weights or the folded
-    /// tables cannot be allocated.
+    /// If the parameters belong to another network, the program is for training and the precision
+    /// is not `f32`, or memory for the packed weights or the folded tables cannot be allocated.
     pub fn new(
         program: Arc<Program>,
         parameters: &Parameters,
         level: Level,
+        precision: Precision,
     ) -> Result<Self, BackendError> {
+        if program.training().is_some() && precision != Precision::F32 {
+            return Err(BackendError::TrainingPrecision(precision));
+        }
         let parameters = &parameters.for_network(program.network())?;
-        let folded = fold_tables(&program, parameters, level)?;
-        let loaded = Loaded::new(program, parameters, level, folded);
+        let arithmetic = (level, precision);
+        let folded = fold_tables(&program, parameters, arithmetic)?;
+        let loaded = Loaded::new(program, parameters, arithmetic, folded);
         let loaded = loaded.map_err(|error| error.of(PACKED))?;
         let sums = Sums::new(&loaded.program).map(|sums| Arc::new(Mutex::new(sums)));
         Ok(Self { sums, ..Self::on(Arc::new(loaded), None) })
@@ -154,7 +161,7 @@ impl Cpu {
             let rows = part.most_rows().min(step.calls as usize);
             for workspace in &mut self.workspaces {
                 let workspace = workspace.get_mut().unwrap_or_else(PoisonError::into_inner);
-                let reserved = workspace.reserve((plan, step), part, rows);
+                let reserved = workspace.reserve((plan, step), (self.loaded.level, part), rows);
                 reserved.map_err(|error| error.of("the workspace of a thread"))?;
             }
         }
@@ -313,14 +320,14 @@ const PACKED: &str = "the packed weights";
 fn fold_tables(
     program: &Arc<Program>,
     parameters: &Parameters,
-    level: Level,
+    arithmetic: (Level, Precision),
 ) -> Result<Aligned, BackendError> {
     let plan = program.folding_plan();
     if plan.steps.is_empty() {
         return Ok(Aligned::default());
     }
     let _span = span!(INFO, "fold tables");
-    let loaded = Loaded::to_fold(program.clone(), parameters, level);
+    let loaded = Loaded::to_fold(program.clone(), parameters, arithmetic);
     let loaded = loaded.map_err(|error| error.of(PACKED))?;
     let mut cpu = Cpu::on(Arc::new(loaded), None);
     let arena = cpu.slots[0].arena.reserve(plan.arena);

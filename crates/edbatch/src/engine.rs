@@ -57,8 +57,9 @@ impl<M: Model> Engine<M> {
         let fold = options.fold_tables.take().unwrap_or(0);
         let program = Program::new(model.network().clone(), CellStyle::default())?;
         let program = Arc::new(program.fold_tables(fold));
+        let precision = options.precision.take().unwrap_or_default();
         let pool = options.take_pool()?;
-        let cpu = Cpu::new(program.clone(), &parameters, Level::detect())?;
+        let cpu = Cpu::new(program.clone(), &parameters, Level::detect(), precision)?;
         let cpu = Box::new(cpu.with_pool(pool.clone()));
         Self::with_backend(model, &parameters, program, cpu, options.pool(pool))
     }
@@ -79,6 +80,9 @@ impl<M: Model> Engine<M> {
         options.check()?;
         if options.fold_tables.is_some() {
             return Err(EngineError::FoldedTablesOfBackend);
+        }
+        if options.precision.is_some() {
+            return Err(EngineError::PrecisionOfBackend);
         }
         let (of_model, of_program) = (model.network(), program.network());
         if !Arc::ptr_eq(of_model, of_program) && of_model != of_program {

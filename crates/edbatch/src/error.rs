@@ -274,6 +274,8 @@ pub enum EngineError {
     /// The options fold tables, but the program of a loaded backend decides which tables are
     /// folded.
     FoldedTablesOfBackend,
+    /// The options set a precision, but a loaded backend has its own.
+    PrecisionOfBackend,
 }
 
 impl From<TooLarge> for EngineError {
@@ -325,6 +327,9 @@ impl fmt::Display for EngineError {
             Self::FoldedTablesOfBackend => f.write_str(
                 "the program of a loaded backend decides which tables are folded: use \
                  `Program::fold_tables` before loading",
+            ),
+            Self::PrecisionOfBackend => f.write_str(
+                "a loaded backend has its own precision: load it with that precision instead",
             ),
         }
     }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use edbatch_policy::AnyPolicy;
-use edbatch_runtime::ThreadPool;
+use edbatch_runtime::{Precision, ThreadPool};
 
 use crate::EngineError;
 
 /// Options of an engine, fixed when it is built.
 ///
-/// Results are bit-identical under all options.
+/// Results are bit-identical under all options but [`precision`](Self::precision).
 ///
 /// ```
 /// # use edbatch::{Engine, EngineOptions};
@@ -30,12 +30,13 @@ pub struct EngineOptions {
     pub(crate) policy: Option<AnyPolicy>,
     pub(crate) memory_limit: Option<u64>,
     pub(crate) fold_tables: Option<u64>,
+    pub(crate) precision: Option<Precision>,
     pub(crate) counts: bool,
 }
 
 impl EngineOptions {
     /// The defaults: one thread, the default [`Scheduler`](edbatch_policy::Scheduler), no memory
-    /// limit, no folded tables.
+    /// limit, no folded tables, `f32`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -89,6 +90,19 @@ impl EngineOptions {
     #[must_use]
     pub fn fold_tables(mut self, max_bytes: u64) -> Self {
         self.fold_tables = Some(max_bytes);
+        self
+    }
+
+    /// Sets the precision of products of weights and vectors. With [`Precision::Bf16`], results
+    /// have about three digits, and other bits; they are as independent of mini-batches, policies
+    /// and threads as in `f32`. On CPUs with an instruction for bf16 the speed is 1.4 to 2.3 times
+    /// as high.
+    ///
+    /// Not available with [`Engine::with_backend`](crate::Engine::with_backend), where the backend
+    /// decides. Training is in `f32` alone.
+    #[must_use]
+    pub fn precision(mut self, precision: Precision) -> Self {
+        self.precision = Some(precision);
         self
     }
 

@@ -12,7 +12,7 @@ use edbatch_layout::{
 use edbatch_policy::Scheduler;
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{
-    Backend, Cpu, Given, Parameters, Part, initial_rows, initial_values, interpret,
+    Backend, Cpu, Given, Parameters, Part, Precision, initial_rows, initial_values, interpret,
 };
 use edbatch_testing::networks::{Random, random_network};
 use proptest::prelude::*;
@@ -179,7 +179,8 @@ fn run(network: Network, initial: Value, rng: &mut Random) {
     let network = Arc::new(network);
     let parameters = Parameters::random(&network, rng);
     let graph = graph_of(&network, initial, rng);
-    let expected = interpret(&graph, &parameters, &initial_values(&network, &parameters));
+    let expected =
+        interpret(&graph, &parameters, &initial_values(&network, &parameters), Precision::F32);
     let mut schedule = Schedule::new();
     Scheduler::by_depth().schedule(&graph, &mut schedule);
     let nodes = (0..graph.nodes()).map(NodeId::new);
@@ -199,7 +200,7 @@ fn run(network: Network, initial: Value, rng: &mut Random) {
         Planner::new(Lifetimes::Reuse).plan(&mini_batch, &mut plan).unwrap();
         check(&plan, &mini_batch).unwrap();
         let level = *Level::available().last().expect("a level");
-        let mut cpu = Cpu::new(program.clone(), &parameters, level).unwrap();
+        let mut cpu = Cpu::new(program.clone(), &parameters, level, Precision::F32).unwrap();
         let initial = initial_rows(&network, &parameters);
         let given = Given { initial: &initial, stayed: 0, host: &[] };
         cpu.run(&[Part { slot: 0, plan: &plan, given }]).unwrap();

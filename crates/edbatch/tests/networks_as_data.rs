@@ -9,7 +9,7 @@ use edbatch_models::{
     Build, BuildError, CallList, CallLists, Model, ZooInput, network_from_json, network_to_json,
 };
 use edbatch_policy::PolicyChoice;
-use edbatch_runtime::Parameters;
+use edbatch_runtime::{Parameters, Precision};
 use edbatch_testing::networks::{Random, random_graph, random_network};
 use rand::{RngExt, SeedableRng};
 
@@ -148,7 +148,7 @@ fn wired_read_and_appended_inputs_have_the_same_bits() {
                 }
             }
         }
-        let interpreted = interpret(&model, &parameters, &kept).unwrap().outputs;
+        let interpreted = interpret(&model, &parameters, &kept, Precision::F32).unwrap().outputs;
         for (expected, got) in interpreted.iter().zip(first.unwrap()) {
             let expected: Vec<f32> = expected.iter().flatten().copied().collect();
             assert_eq!(expected.len(), got.len());

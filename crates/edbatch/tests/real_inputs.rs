@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use edbatch::{Engine, Rows, interpret};
 use edbatch_models::{Model, ModelConfig, ModelName, Zoo, ZooInput, build_vocabularies, inputs};
-use edbatch_runtime::Parameters;
+use edbatch_runtime::{Parameters, Precision};
 use edbatch_testing::shared;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
@@ -31,7 +31,7 @@ fn compare(name: ModelName, files: &[&str]) {
     let inputs = sample(all.map(Result::unwrap).collect());
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
     let parameters = Parameters::random(model.network(), &mut rng);
-    let expected = interpret(&model, &parameters, &inputs).unwrap().outputs;
+    let expected = interpret(&model, &parameters, &inputs, Precision::F32).unwrap().outputs;
     let mut engine = Engine::new(model, parameters).unwrap();
     let mut first: Option<Vec<Rows>> = None;
     for size in [1, 5, inputs.len()] {

@@ -14,7 +14,7 @@ use edbatch_models::{
 };
 use edbatch_policy::{Agenda, AnyPolicy, ByDepth, Critical, Depth, Sufficient};
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Cpu, Gradients, Parameters};
+use edbatch_runtime::{Backend, Cpu, Gradients, Parameters, Precision};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
 type Examples = (Vec<ZooInput>, Vec<Targets>);
@@ -253,7 +253,7 @@ fn forks_share_updates_and_snapshots_do_not() {
     let parameters = loaded.parameters.for_network(network).unwrap();
     let options = TrainerOptions::new;
     let program = Trainer::<Zoo>::program(network, &options()).unwrap();
-    let cpu = Cpu::new(program.clone(), &parameters, Level::detect()).unwrap();
+    let cpu = Cpu::new(program.clone(), &parameters, Level::detect(), Precision::F32).unwrap();
     let fork = cpu.fork();
     let with = |backend| {
         let (model, parameters) = (loaded.model.clone(), parameters.clone());

@@ -133,7 +133,7 @@ fn succeeds(command: &str) -> bool {
 /// Runs the tests whose results depend on the instruction set. The step `tests` runs them with the
 /// best set of the machine, other steps with the others.
 const AT_A_LEVEL: &str = "cargo test --workspace --all-features --test kernels --test goldens \
-                          --test random_networks --test mutations --test real_inputs";
+                          --test random_networks --test mutations --test real_inputs --test bf16";
 
 pub(super) const STEPS: &[Step] = &[
     Step::new("fmt", "cargo fmt --all --check"),

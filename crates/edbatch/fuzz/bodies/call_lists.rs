@@ -5,7 +5,7 @@ use std::sync::Arc;
 use edbatch::{Engine, EngineOptions, RunOptions, interpret};
 use edbatch_graph::Dag;
 use edbatch_models::{CallList, CallLists, network_from_json};
-use edbatch_runtime::Parameters;
+use edbatch_runtime::{Parameters, Precision};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
@@ -69,7 +69,8 @@ pub(crate) fn run(bytes: &[u8]) {
             rows.iter().map(|row| row.iter().map(bits).collect()).collect()
         };
         assert_eq!(rows(&alone[0]), rows(&together));
-        let interpreted = interpret(&model, &parameters, list).expect("the lists were checked");
+        let interpreted =
+            interpret(&model, &parameters, list, Precision::F32).expect("the lists were checked");
         assert_eq!(interpreted.outputs[0].len(), alone[0].as_ref().map_or(0, |rows| rows.len()));
     }
 }

@@ -104,8 +104,8 @@ pub(crate) struct Infer {
     /// Devices of backend cuda: numbers from 0, separated by commas. Threads use them in turn.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0")]
     devices: Vec<usize>,
-    /// Precision of matrix products.
-    #[arg(long, value_name = "P", value_enum, default_value_t = Precision::Exact)]
+    /// Precision of products of weights and vectors. With bf16 a translator may choose other words.
+    #[arg(long, value_name = "P", value_enum, default_value_t = Precision::F32)]
     precision: Precision,
     /// Handling of an input that cannot be read, does not fit the model or has results that are not
     /// finite. With record, the exit code is 0, and standard error says how many inputs failed.
@@ -173,9 +173,8 @@ impl Infer {
                 ));
             }
             #[cfg(feature = "cuda")]
-            Backend::Cuda | Backend::CudaEmulated => {}
-            Backend::Cpu | Backend::Interpret if self.precision != Precision::Exact => {
-                return Err(Failure::Usage("--precision tf32 is for backend cuda".into()));
+            Backend::Cuda | Backend::CudaEmulated => {
+                self.precision.on_device()?;
             }
             Backend::Cpu | Backend::Interpret if self.devices != [0] => {
                 return Err(Failure::Usage("--devices is for backend cuda".into()));
@@ -188,7 +187,9 @@ impl Infer {
                 let message = "--memory and --fold-tables are not supported by backend interpret";
                 return Err(Failure::Usage(message.into()));
             }
-            Backend::Interpret | Backend::Cpu => {}
+            Backend::Interpret | Backend::Cpu => {
+                self.precision.on_cpu()?;
+            }
         }
         if let Some(memory) = self.memory.filter(|&memory| memory < self.fold_tables) {
             let tables = self.fold_tables;
@@ -234,9 +235,9 @@ impl Infer {
 
         let workers = AtomicUsize::new(0);
         let classes = if self.indices { folder.classes().map_err(Failure::new)? } else { None };
-        let reference = Reference::new(&folder);
+        let reference = Reference::new(&folder, self.precision);
         let runner = Mutex::new(match self.backend {
-            Backend::Interpret => Runner::interpreter(model, parameters),
+            Backend::Interpret => Runner::interpreter(model, parameters, self.precision.on_cpu()?),
             #[cfg(feature = "cuda")]
             Backend::Cuda | Backend::CudaEmulated => {
                 let engine = self.on_device(model, &parameters, self.options(policy))?;
@@ -244,6 +245,7 @@ impl Infer {
             }
             _ => {
                 let options = self.options(policy).fold_tables(self.fold_tables);
+                let options = options.precision(self.precision.on_cpu()?);
                 let engine = Engine::with_options(model, parameters, options);
                 Runner::Engine(Box::new(engine.map_err(Failure::new)?))
             }
@@ -321,16 +323,21 @@ impl Infer {
         if self.input.is_empty() { vec![folder.input()] } else { self.input.clone() }
     }
 
-    /// Describes how results are rounded, checked and written. Two runs with the same description give the
+    /// Describes how results are rounded, checked and written. Two runs with the same description
+    /// give the
     /// same lines for the same inputs.
     pub(crate) fn arithmetic(&self) -> String {
+        let bf16 = self.precision == Precision::Bf16;
         let rounding = match (self.backend, Level::detect()) {
+            (Backend::Interpret, _) if bf16 => "bf16, interpret",
             (Backend::Interpret, _) => "interpret",
             // With TF32, a device sums in a different order than the emulation.
             (Backend::Cuda, _) if self.precision == Precision::Tf32 => "tf32",
             (Backend::CudaEmulated, _) if self.precision == Precision::Tf32 => "tf32-emulated",
             (Backend::Cuda | Backend::CudaEmulated, _) => "fused",
+            (_, Level::Portable) if bf16 => "bf16, portable",
             (_, Level::Portable) => "portable",
+            _ if bf16 => "bf16",
             _ => "fused",
         };
         let checked = if self.check_finite { ", finite" } else { "" };
@@ -363,7 +370,7 @@ impl Infer {
     ) -> Result<Engine<Zoo>, Failure> {
         let program = Program::new(model.network().clone(), CellStyle::default());
         let program = Arc::new(program.map_err(Failure::new)?.fold_tables(self.fold_tables));
-        let cuda_options = self.precision.options();
+        let cuda_options = self.precision.on_device()?;
         let (emulated, loaded) = (EmulatedDevice::new(0), program.clone());
         let backend = match self.backend {
             Backend::Cuda => cuda::nvidia(loaded, parameters, &cuda_options, &self.devices)

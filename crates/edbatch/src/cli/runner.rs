@@ -6,7 +6,7 @@ use crate::{
     Engine, InputError, Interpreted, Report, Rows, RunError, RunOptions, Statistics, interpret,
 };
 use edbatch_models::{Zoo, ZooInput, arg_max};
-use edbatch_runtime::Parameters;
+use edbatch_runtime::{Parameters, Precision};
 
 /// The results of a mini-batch: for each input its rows or the indices of their largest elements,
 /// or its error.
@@ -20,21 +20,26 @@ pub(crate) enum Runner {
     /// Batches on a backend.
     Engine(Box<Engine<Zoo>>),
     /// Node by node.
-    Interpreter { model: Box<Zoo>, parameters: Parameters, statistics: Statistics },
+    Interpreter {
+        model: Box<Zoo>,
+        parameters: Parameters,
+        precision: Precision,
+        statistics: Statistics,
+    },
 }
 
 impl Runner {
-    pub(crate) fn interpreter(model: Zoo, parameters: Parameters) -> Self {
+    pub(crate) fn interpreter(model: Zoo, parameters: Parameters, precision: Precision) -> Self {
         let (model, statistics) = (Box::new(model), Statistics::default());
-        Self::Interpreter { model, parameters, statistics }
+        Self::Interpreter { model, parameters, precision, statistics }
     }
 
     /// Creates a runner for another thread, with empty statistics.
     pub(crate) fn fork(&self) -> Self {
         match self {
             Self::Engine(engine) => Self::Engine(Box::new(engine.fork())),
-            Self::Interpreter { model, parameters, .. } => {
-                Self::interpreter(Zoo::clone(model), parameters.clone())
+            Self::Interpreter { model, parameters, precision, .. } => {
+                Self::interpreter(Zoo::clone(model), parameters.clone(), *precision)
             }
         }
     }
@@ -72,10 +77,10 @@ impl Runner {
 
     /// Runs an input on the interpreter.
     fn interpret(&mut self, input: &ZooInput) -> Result<Result<Rows, InputError>, RunError> {
-        let Self::Interpreter { model, parameters, statistics } = self else {
+        let Self::Interpreter { model, parameters, precision, statistics } = self else {
             unreachable!("an engine runs mini-batches")
         };
-        match interpret(&**model, parameters, slice::from_ref(input)) {
+        match interpret(&**model, parameters, slice::from_ref(input), *precision) {
             Ok(Interpreted { mut outputs, statistics: took }) => {
                 statistics.add(&took);
                 Ok(Ok(outputs.pop().expect("one output per input")))

@@ -105,6 +105,10 @@ fn nine_models_and_a_network_learn() {
         let best = lines.iter().map(|line| number(line, "metric")).fold(f64::INFINITY, f64::min);
         let evaluated = scratch.ok(&["evaluate", "@out", "--input", input, "--metric", "loss"]);
         assert_eq!(evaluated, format!("loss: {best:.4}\n"));
+        let words = ["evaluate", "@out", "--input", input, "--metric", "loss"];
+        let rounded = scratch.ok(&[&words[..], &["--precision", "bf16"]].concat());
+        let rounded: f64 = rounded.trim_start_matches("loss: ").trim().parse().unwrap();
+        assert!((rounded - best).abs() < 1e-2 * best.max(1.0), "{folder}: {rounded}");
         assert_eq!(text.lines().last(), Some(&*format!("test loss: {best:.4}")), "{text}");
         let gradients = ["gradients", "@out", "--input", input, "--output", "@g.safetensors"];
         scratch.ok(&[&gradients[..], &["--stats", "@stats"]].concat());

@@ -9,7 +9,7 @@ use edbatch_layout::{CellStyle, MiniBatch, Plan, Planner, Program, Want, check};
 use edbatch_models::{Folder, Model, ModelName};
 use edbatch_policy::{Agenda, Critical, Policy, schedule};
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Cpu, Given, Parameters, Part, Rows};
+use edbatch_runtime::{Backend, Cpu, Given, Parameters, Part, Precision, Rows};
 use rand::SeedableRng;
 
 use crate::networks::{Random, random_graph, random_network};
@@ -96,7 +96,7 @@ impl Subject {
     }
 
     pub(crate) fn backend(&self) -> Cpu {
-        Cpu::new(self.program.clone(), &self.parameters, Level::detect()).unwrap()
+        Cpu::new(self.program.clone(), &self.parameters, Level::detect(), Precision::F32).unwrap()
     }
 
     /// Runs a plan, and returns the bits of all wanted values.

@@ -7,7 +7,7 @@ use edbatch_layout::Program;
 use edbatch_models::Model;
 use edbatch_policy::Scheduler;
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Cpu, Parameters, initial_rows};
+use edbatch_runtime::{Backend, Cpu, Parameters, Precision, initial_rows};
 
 use super::{Times, Trainer};
 use crate::statistics::Tally;
@@ -40,7 +40,7 @@ impl<M: Model> Trainer<M> {
         let parameters = parameters.for_network(model.network()).map_err(TrainError::Parameters)?;
         let dropout = Dropout::new(model.network(), options.seed);
         let with_masks = dropout.with_masks(&parameters).map_err(TrainError::Parameters)?;
-        let cpu = Cpu::new(program.clone(), &with_masks, Level::detect());
+        let cpu = Cpu::new(program.clone(), &with_masks, Level::detect(), Precision::F32);
         let cpu = cpu.map_err(EngineError::from)?;
         let cpu = Box::new(cpu.with_pool(pool.clone()));
         Self::with_dropout(model, parameters, program, cpu, options.pool(pool), dropout)
