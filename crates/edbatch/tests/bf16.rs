@@ -64,7 +64,7 @@ fn check_folder(folder: &Path) {
         for (index, (row, expected)) in got.iter().zip(expected).enumerate() {
             let far = row.iter().zip(expected).any(|(&a, b)| !near(f64::from(a), *b, OF_FLOAT64));
             assert!(!far, "{what}: row {index} of {instance}: {row:?}, expected {expected:?}");
-            let reference = &interpreted[instance][index];
+            let reference = interpreted[instance].row(index);
             let mut pairs = row.iter().zip(reference).map(|(&a, &b)| (a.into(), b.into()));
             let far = pairs.any(|(a, b)| !near(a, b, OF_INTERPRETER));
             assert!(!far, "{what}: row {index} of {instance}: {row:?}, interpreted {reference:?}");

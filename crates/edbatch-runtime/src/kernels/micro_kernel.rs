@@ -133,7 +133,7 @@ pub(super) unsafe fn micro_kernel<S: Simd, F: Format, const R: usize, const C: u
 /// Hides the value of a pointer from the compiler. So a second pass loads its vectors again, from
 /// the L1 cache, where the registers cannot hold them beside the sums.
 #[inline(always)]
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(all(not(miri), any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn opaque(mut from: *const f32) -> *const f32 {
     use std::arch::asm;
 
@@ -144,7 +144,7 @@ fn opaque(mut from: *const f32) -> *const f32 {
 
 /// Only the speed depends on it.
 #[inline(always)]
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 fn opaque(from: *const f32) -> *const f32 {
     from
 }
