@@ -173,7 +173,7 @@ impl<'g> Build<'g> {
         }
     }
 
-    /// Like [`fetch`](Self::fetch), for values whose number is only known at run time.
+    /// Like [`fetch`](Self::fetch), for carried values whose number is only known at run time.
     pub async fn fetch_vec(&self, value: Value, carried: &[Value]) -> (Vec<f32>, Vec<Value>) {
         match self.wait(Request::Elements(value), carried).await {
             Answer::Elements(elements) => (elements, self.carried_vec()),

@@ -17,8 +17,8 @@ pub(crate) trait Output: Default + Send {
     /// If memory for it cannot be allocated.
     fn append(&mut self, results: &impl Results, wanted: usize) -> Result<(), BackendError>;
 
-    /// Returns the index of the output that was appended last, for the wanted value at position
-    /// `wanted`, if an element of that value is not finite.
+    /// Returns the index of the last output if the wanted value at position `wanted`, from which it
+    /// was appended, has an element that is not finite.
     fn not_finite(&self, results: &impl Results, wanted: usize) -> Option<usize>;
 
     /// Removes all outputs and keeps the memory.

@@ -12,8 +12,8 @@ use super::{VERSION, network_from_json};
 /// The same network gives the same bytes. Reading them gives an equal network.
 ///
 /// # Errors
-/// If the network has adjoint cells, or more than a file may have; names the cell and the
-/// operation.
+/// If the network has adjoint cells, or exceeds a limit of the file format. The error names the
+/// cell and the operation.
 pub fn network_to_json(network: &Network) -> Result<String, UnwritableNetwork> {
     if network.has_adjoints() {
         return Err(UnwritableNetwork(

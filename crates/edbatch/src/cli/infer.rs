@@ -111,9 +111,10 @@ pub(crate) struct Infer {
     /// finite. With record, the exit code is 0, and standard error says how many inputs failed.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnError::Stop)]
     on_error: OnError,
-    /// Write the index of the largest score of each row instead of the scores: "tokens" or "tags";
-    /// for trees and lattices "classes", names if the folder has classes.txt, else numbers; in a
-    /// folder with network.json "indices". For large vocabularies this is much faster.
+    /// Write the index of the largest score of each row instead of the scores. A line of output has
+    /// the key "tokens" or "tags"; for trees and lattices "classes", with names if the folder has
+    /// classes.txt and numbers otherwise; for a folder with network.json "indices". For large
+    /// vocabularies, indices are much faster than scores.
     #[arg(long)]
     indices: bool,
     /// Check every input for NaNs and infinities in intermediate values, even if its results are

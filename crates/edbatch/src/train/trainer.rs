@@ -148,7 +148,7 @@ impl<M: Model> Trainer<M> {
     /// [`update`](Self::update).
     ///
     /// # Errors
-    /// If either method fails. Then no parameter, no moment and no number of updates has changed.
+    /// If either method fails. Then parameters, moments and the count of updates are as before.
     pub fn train(
         &mut self,
         inputs: &[M::Input],

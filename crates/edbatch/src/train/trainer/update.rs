@@ -36,7 +36,7 @@ impl<M: Model> Trainer<M> {
     ///
     /// # Errors
     /// If a gradient is not finite, or memory for moments cannot be allocated. Then the gradients
-    /// are cleared, and no parameter, no moment and no number of updates has changed.
+    /// are cleared, and parameters, moments and the count of updates are as before.
     pub fn update(&mut self) -> Result<f64, TrainError> {
         let done = self.try_update();
         self.or_clear(done)
