@@ -28,7 +28,7 @@ pub(crate) const HEADERS: [(&str, &str); 16] = [
 ];
 
 /// Bytes of shared memory before the resident weights of a block: `SHARED` of `kernels/block.h`.
-pub(crate) const ROW_BYTES: usize = 4 * 16 * (256 + 4);
+pub(crate) const ROW_BYTES: usize = 4 * 16 * (512 + 4 + 8);
 
 /// The maximum number of plans of a launch: `MAX_PARTS` of `kernels/team.h`.
 pub(crate) const MAX_PARTS: usize = 32;
@@ -133,13 +133,13 @@ pub(crate) struct TeamPart {
     pub(crate) arguments: Arguments,
     /// The command list in host memory.
     pub(crate) host_commands: u64,
-    /// The team's barrier: [`BARRIER_WORDS`] words of device memory.
-    pub(crate) barrier: u64,
+    /// The team's two barriers: [`TEAM_BARRIER_WORDS`] words of device memory.
+    pub(crate) barriers: u64,
     /// The word of host memory that receives the launch number when the plan is done.
     pub(crate) done: u64,
-    /// The value of the barrier's counter before the launch.
-    pub(crate) base: u64,
-    /// The timeout of a block that waits at the barrier, in nanoseconds.
+    /// The values of the barriers' counters before the launch.
+    pub(crate) base: [u64; 2],
+    /// The timeout of a block that waits at a barrier, in nanoseconds.
     pub(crate) timeout: u64,
     /// The length of the command list in words, a multiple of four.
     pub(crate) words: u32,
@@ -165,6 +165,9 @@ impl TeamPart {
 
 /// The size of `Barrier` of `kernels/barrier.h`, in words.
 pub(crate) const BARRIER_WORDS: usize = 4;
+
+/// The size of the two barriers of a team, `TeamBarrier` of `kernels/team.h`, in words.
+pub(crate) const TEAM_BARRIER_WORDS: usize = 32;
 
 /// A device: memory, programs, an in-order stream for launches of waves, and a stream per team.
 ///

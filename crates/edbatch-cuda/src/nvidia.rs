@@ -197,7 +197,8 @@ impl Device for Nvidia {
         };
         // Report why the stored kernels failed to load, not the missing compiler.
         let compiler = compiler.map_err(|missing| refused.unwrap_or(missing))?;
-        let binary = compiler.for_driver(self.driver)?.compile(source, architecture, on_compile)?;
+        let compiler = compiler.for_driver(self.driver, architecture)?;
+        let binary = compiler.compile(source, architecture, on_compile)?;
         let program = self.load(&binary.code, source.kernel)?;
         // If this fails, the kernels are compiled again next time.
         let _ = self.store.put(&key(compiler.version), &binary.code);

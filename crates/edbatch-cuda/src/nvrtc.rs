@@ -31,9 +31,14 @@ pub(crate) const OLDEST: (u32, u32) = (12, 1);
 pub(crate) const PINNED: [((u32, u32), &str); 2] =
     [((13, 0), "nvidia-cuda-nvrtc==13.0.88"), ((12, 4), "nvidia-cuda-nvrtc-cu12==12.4.127")];
 
+/// The first NVRTC version that compiles for Blackwell (sm_100 and later), and its Python package
+/// for drivers of CUDA 12.
+const BLACKWELL: ((u32, u32), &str) = ((12, 8), "nvidia-cuda-nvrtc-cu12==12.8.93");
+
 /// Options, without the architecture. `--fmad=false`: only explicit multiply-adds are fused. `-v`
-/// writes the resource usage of the kernel to the log.
-pub(crate) const OPTIONS: [&str; 3] = ["--std=c++17", "--fmad=false", "--ptxas-options=-v"];
+/// writes the resource usage of the kernel to the log. Generic lambdas need `-default-device`.
+pub(crate) const OPTIONS: [&str; 4] =
+    ["--std=c++17", "--fmad=false", "--ptxas-options=-v", "-default-device"];
 
 /// The first NVRTC version that caches compiled code itself, where it finds the driver. It is not
 /// documented that the log of cached code is complete, so that cache is not used.
@@ -147,6 +152,12 @@ pub(crate) fn versions(
     all.filter(move |version| version.0 <= driver.0)
 }
 
+/// Returns true if an architecture is Blackwell or later, and the compiler older.
+fn too_old(version: (u32, u32), architecture: &str) -> bool {
+    let digits = architecture.trim_matches(|c: char| !c.is_ascii_digit());
+    version < BLACKWELL.0 && digits.parse().is_ok_and(|number: u32| number >= 100)
+}
+
 /// Returns the files to try as NVRTC: those in `folder`, then names that the system looks up.
 pub(crate) fn candidates(folder: Option<&Path>) -> Vec<PathBuf> {
     let inside = folder.into_iter().flat_map(|folder| NAMES.map(|name| folder.join(name)));
@@ -212,13 +223,20 @@ impl Compiler {
     }
 
     /// Fails if a driver cannot load this compiler's machine code, which needs a driver of the same
-    /// major version or a later one.
-    pub(crate) fn for_driver(&self, driver: (u32, u32)) -> Result<&Self, CudaError> {
+    /// major version or a later one. The error names a package that compiles for `architecture`.
+    pub(crate) fn for_driver(
+        &self,
+        driver: (u32, u32),
+        architecture: &str,
+    ) -> Result<&Self, CudaError> {
         if self.version.0 <= driver.0 {
             return Ok(self);
         }
         let fits = PINNED.iter().find(|((major, _), _)| *major <= driver.0);
-        let package = fits.map_or("", |(_, package)| package);
+        let package = match fits {
+            Some((version, _)) if too_old(*version, architecture) => BLACKWELL.1,
+            fits => fits.map_or("", |(_, package)| package),
+        };
         Err(CudaError::CompilerTooNew { compiler: self.to_string(), driver, package })
     }
 
@@ -241,9 +259,9 @@ impl Compiler {
         compilation.report(on_compile, || self.binary(source, architecture))
     }
 
-    fn binary(&self, source: &Source, architecture: &str) -> Result<Binary, CudaError> {
+    fn binary(&self, source: &Source, name: &str) -> Result<Binary, CudaError> {
         let program = Program::new(self, source)?;
-        let architecture = format!("--gpu-architecture={architecture}");
+        let architecture = format!("--gpu-architecture={name}");
         let no_cache = (self.version >= CACHES).then_some("--no-cache");
         let options = OPTIONS.into_iter().chain(no_cache).chain([architecture.as_str()]);
         let options = options.map(text).collect::<Result<Vec<_>, _>>()?;
@@ -263,7 +281,17 @@ impl Compiler {
             return Err(CudaError::Compile { log: format!("{self}: {log}") });
         }
         let checked = self.check(code);
-        checked.map_err(|why| failed(format_args!("{why}, {architecture}: {}", log.trim_end())))?;
+        checked.map_err(|why| {
+            let advice = match too_old(self.version, name) {
+                true => format!(
+                    "; {name} needs NVRTC 12.8 or later: install the Python package {}, or \
+                     nvidia-cuda-nvrtc==13.0.88 for a driver of CUDA 13",
+                    BLACKWELL.1
+                ),
+                false => String::new(),
+            };
+            failed(format_args!("{why}, {architecture}: {}{advice}", log.trim_end()))
+        })?;
         let code = program.bytes(self.functions.get_code_size, self.functions.get_code)?;
         Ok(Binary { code, log })
     }

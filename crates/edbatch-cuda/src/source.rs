@@ -3,12 +3,12 @@
 //! Sizes and places are constants of the source, addresses and weights are not. Models of the same
 //! sizes have the same source and share a compiled binary.
 
+use std::cell::Cell;
 use std::fmt::Write;
-use std::ops::Range;
 
 use edbatch_graph::Reduction;
 use edbatch_layout::{
-    Base, CellPlan, CellStep, Elementwise, Mode, Normalization, Place, Program, Scores, Weight,
+    Base, CellPlan, CellStep, Elementwise, Normalization, Place, Program, Scores, Weight,
 };
 
 use super::DevicePrecision;
@@ -16,9 +16,9 @@ use super::command_list::{CopyJob, scratch};
 use super::device::{Kernel, Source};
 use super::operations::{constant, value};
 use super::phase_table::{PhaseEntry, PhaseTable};
-use super::phases::recomputed;
 use super::place::Recurrent;
 use super::weights::WeightLayout;
+use products::PIECE;
 
 /// Writes a line of a source.
 macro_rules! line {
@@ -26,6 +26,12 @@ macro_rules! line {
         writeln!($text, $($format)*).expect("memory takes every write")
     };
 }
+
+mod products;
+
+/// The maximum number of recurrent stacks in a program of which a thread multiplies eight rows at a
+/// time. With more, a kernel takes over 200 registers per thread.
+const MAX_STACKS_OF_EIGHT_ROWS: usize = 6;
 
 /// Returns the source of a program: for teams if `recurrent` weights are given, else for waves.
 pub(crate) fn source(
@@ -36,6 +42,10 @@ pub(crate) fn source(
     precision: DevicePrecision,
 ) -> Source {
     let mut text = String::new();
+    // Two blocks of a wave share the registers of an SM, and large programs keep more values.
+    if recurrent.is_none_or(|stacks| stacks.len() > MAX_STACKS_OF_EIGHT_ROWS) {
+        line!(text, "#define FOUR_ROWS");
+    }
     let headers = ["functions", "job", "matmul", "reduce", "attention", "copies", "resident"];
     for header in headers.into_iter().chain(["tf32"]) {
         line!(text, "#include \"{header}.h\"");
@@ -64,7 +74,7 @@ pub(crate) fn source(
 fn choice(phases: usize, text: &mut String) {
     line!(text, "\nDEVICE void run_job(Block& block, const Arguments& a, const u32* job,");
     line!(text, "                      u32 slice, u32 slices) {{");
-    line!(text, "    Job j{{a.commands + job[1], job[2], job[3], slice, slices}};");
+    line!(text, "    Job j(a.commands, job, slice, slices);");
     line!(text, "    switch (job[0]) {{");
     for phase in 0..phases {
         line!(text, "    case {phase}: phase_{phase}(block, a, j); break;");
@@ -73,6 +83,7 @@ fn choice(phases: usize, text: &mut String) {
     line!(text, "    }}");
     line!(text, "}}\n");
     line!(text, "static_assert(GIVEN == {}u, \"as the commands has it\");", CopyJob::Given as u32);
+    line!(text, "static_assert(PIECE == {PIECE}, \"as runs of products have it\");");
 }
 
 /// For a step: the number of its recurrent stack of weights, and the index of the stack's place in
@@ -89,6 +100,9 @@ struct PhaseWriter<'a> {
     scratch: Vec<(u32, u32)>,
     /// The name of the C++ function for products of weights and vectors.
     multiply: &'static str,
+    precision: DevicePrecision,
+    /// A bit for each operand whose rows are read.
+    read: Cell<u32>,
 }
 
 impl<'a> PhaseWriter<'a> {
@@ -104,119 +118,59 @@ impl<'a> PhaseWriter<'a> {
             DevicePrecision::Exact => "product",
             DevicePrecision::Tf32 => "product_tf32",
         };
-        Self { program, entry, cell, weights, scratch, multiply }
+        let read = Cell::new(0);
+        Self { program, entry, cell, weights, scratch, multiply, precision, read }
     }
 
     fn write(&self, number: usize, resident: &ResidentStack<'_>, text: &mut String) {
         let PhaseEntry { part, phase, .. } = self.entry;
+        let mut body = String::new();
+        let mut next = phase.steps.start;
+        while next < phase.steps.end {
+            if let CellStep::Product { .. } = self.cell.steps[next] {
+                let run = self.run(next);
+                self.products(&run, resident, &mut body);
+                next += run.members.len();
+            } else {
+                self.step(next, &mut body);
+                next += 1;
+            }
+        }
         line!(text, "\n// {}, {part:?}, {phase}", self.cell.name);
         line!(
             text,
             "DEVICE void phase_{number}(Block& block, const Arguments& a, const Job& j) {{"
         );
-        for (index, &units) in phase.steps.clone().zip(&phase.units) {
-            let step = &self.cell.steps[index];
-            line!(text, "    {{");
-            line!(text, "        Units units({units}, j);");
-            match step {
-                CellStep::Product { .. } => self.product(index, units, resident(index), text),
-                CellStep::Normalize { .. } => self.normalize(step, text),
-                CellStep::Attention { .. } => self.attention(step, text),
-                _ => {
-                    line!(text, "        block.superstep([&](u32 t) {{");
-                    line!(text, "            u32 items = j.count * units.count;");
-                    line!(text, "            for (u32 item = t; item < items; item += THREADS) {{");
-                    line!(text, "                u32 call = j.first + item / units.count;");
-                    line!(text, "                u32 u = units.first + item % units.count;");
-                    self.element(step, text);
-                    line!(text, "            }}");
-                    line!(text, "        }});");
-                }
-            }
-            line!(text, "    }}");
+        for (stack, entry) in phase.steps.clone().filter_map(resident) {
+            line!(text, "    u32 at{stack} = block.places[{entry}];");
         }
-        line!(text, "}}");
+        if self.read.get() != 0 {
+            line!(text, "    find_rows(block, a, j, {});", self.read.get());
+        }
+        line!(text, "{body}}}");
     }
 
-    fn product(
-        &self,
-        index: usize,
-        units: u32,
-        resident: Option<(usize, usize)>,
-        text: &mut String,
-    ) {
-        let CellStep::Product { weights, rows, width, x, out, mode } = &self.cell.steps[index]
-        else {
-            unreachable!("called for products")
-        };
-        let start = self.weights.of_stack(weights);
-        let groups = rows / units;
-        let column = match groups {
-            1 => "units.first + q".to_string(),
-            _ => format!("q / units.count * {units} + units.first + q % units.count"),
-        };
-        let before = self.entry.phase.steps.start..index;
-        let x = match recomputed(self.cell, before, *x, *width).as_slice() {
-            [] => format!("return {};", self.read(*x, "call", "k")),
-            [others @ .., (_, last)] => {
-                let of = |(columns, writer): &(Range<u32>, usize)| {
-                    format!("if (k < {}) {{ {} }} ", columns.end, self.again(*writer, *x))
-                };
-                others.iter().map(of).collect::<String>() + &self.again(*last, *x)
+    /// Writes a step that is no product.
+    fn step(&self, index: usize, text: &mut String) {
+        let step = &self.cell.steps[index];
+        let units = self.entry.phase.units[index - self.entry.phase.steps.start];
+        line!(text, "    {{");
+        line!(text, "        Units units({units}, j);");
+        match step {
+            CellStep::Normalize { .. } => self.normalize(step, text),
+            CellStep::Attention { .. } => self.attention(step, text),
+            _ => {
+                line!(text, "        block.superstep([&](u32 t) {{");
+                line!(text, "            u32 items = j.count * units.count;");
+                line!(text, "            for (u32 item = t; item < items; item += THREADS) {{");
+                line!(text, "                u32 call = j.first + item / units.count;");
+                line!(text, "                u32 u = units.first + item % units.count;");
+                self.element(step, text);
+                line!(text, "            }}");
+                line!(text, "        }});");
             }
-        };
-        let to = self.write_to(*out, "call", "n");
-        let sum = match mode {
-            Mode::Set => "sum".to_string(),
-            Mode::Add => format!("add({}, sum)", self.read(*out, "call", "n")),
-            Mode::From(place) => format!("add({}, sum)", self.read(*place, "call", "n")),
-        };
-        line!(text, "        Streamed streamed{{a.weights + {start}, {rows}}};");
-        line!(text, "        u32 columns = {groups} * units.count;");
-        line!(text, "        auto column = [&](u32 q) {{ return {column}; }};");
-        line!(text, "        auto x = [&](u32 r, u32 k) {{ u32 call = j.first + r; {x} }};");
-        line!(text, "        auto finish = [&](u32 r, u32 n, float sum) {{");
-        line!(text, "            u32 call = j.first + r;");
-        line!(text, "            {to} = {sum};");
-        line!(text, "        }};");
-        let product = |weights: &str| {
-            let multiply = self.multiply;
-            format!("{multiply}(block, j.count, {width}, {weights}, columns, column, x, finish);")
-        };
-        if let Some((number, entry)) = resident {
-            let own = format!("{number}, {entry}, {width}, streamed, columns, column");
-            line!(text, "        if (const float* own = resident(block, {own}))");
-            line!(text, "            {}", product("Resident{own, columns}"));
-            line!(text, "        else");
         }
-        line!(text, "        {}", product("streamed"));
-    }
-
-    /// Returns C++ code that computes column `k` of a place once more, from the cell's arguments.
-    fn again(&self, writer: usize, place: Place) -> String {
-        // `k` counts from the start of the place, which may lie before the columns of the step.
-        let own = |out: Place| match place.offset.checked_sub(out.offset) {
-            Some(behind) => (behind, "k".to_string()),
-            None => (0, format!("(k - {})", out.offset - place.offset)),
-        };
-        match self.cell.steps[writer] {
-            CellStep::Copy { from, out, .. } => {
-                let (behind, column) = own(out);
-                let from = Place { offset: from.offset + behind, ..from };
-                format!("return {};", self.read(from, "call", &column))
-            }
-            CellStep::Reduce { port, from, by, out, .. } => {
-                let operand = self.tables() + usize::from(port);
-                let (reduce, (behind, column)) = (reduction(by), own(out));
-                format!(
-                    "Values values(a.commands, j.operand({operand}), call); return \
-                     {reduce}(values.count, [&](u32 v) {{ return fresh(a.arena + values.rows[v]{} \
-                     + {column}); }});",
-                    plus(from + behind)
-                )
-            }
-            _ => unreachable!("only reductions and copies are computed again"),
-        }
+        line!(text, "    }}");
     }
 
     fn normalize(&self, step: &CellStep, text: &mut String) {
@@ -348,7 +302,7 @@ impl<'a> PhaseWriter<'a> {
                 );
             }
             CellStep::Select { table, from, width, out, .. } => {
-                let index = format!("row(a.commands, j.operand({table}), call)");
+                let index = self.start(usize::from(*table), "call");
                 put(*out, self.read(*from, "call", &format!("{index} * {width} + u")));
             }
             CellStep::Product { .. } | CellStep::Normalize { .. } | CellStep::Attention { .. } => {
@@ -375,6 +329,7 @@ impl<'a> PhaseWriter<'a> {
             let value = self.read(place, "call", "u");
             line!(text, "                float r{register} = {value};");
         }
+        line!(text, "                end_of_loads();");
         let registers = program.inputs()..program.inputs() + outputs.len() + program.temporaries();
         for register in registers {
             line!(text, "                float r{register};");
@@ -391,59 +346,71 @@ impl<'a> PhaseWriter<'a> {
     }
 
     /// Returns the C++ expression that reads a column of a place.
-    fn read(&self, Place { base, offset }: Place, call: &str, column: &str) -> String {
-        let operand = |index: usize| {
-            format!("row(a.commands, j.operand({index}), {call}){} + {column}", plus(offset))
-        };
+    fn read(&self, place: Place, call: &str, column: &str) -> String {
+        format!("fresh({} + {column})", self.address(place, call))
+    }
+
+    /// Returns the C++ expression for the address of a place.
+    fn address(&self, Place { base, offset }: Place, call: &str) -> String {
+        let start = |operand: usize| self.start(operand, call) + &plus(offset);
         match base {
             Base::Table(table) => {
                 let table = usize::from(table);
                 let tables = self.program.network()[self.entry.cell].tables();
                 let parameter = tables[table].parameter.expect("steps read no rows of indices");
-                let start = self.weights.of_plain(Weight::AsIs(parameter));
-                format!("a.weights[{start}ull + {}]", operand(table))
+                let first = self.weights.of_plain(Weight::AsIs(parameter));
+                format!("a.weights + {first}ull + {}", start(table))
             }
             Base::Parameter(weight) => {
-                let start = self.weights.of_plain(weight) + offset as usize;
-                format!("a.weights[{start}ull + {column}]")
+                format!("a.weights + {}ull", self.weights.of_plain(weight) + offset as usize)
             }
-            Base::Port(port) => {
-                format!("fresh(a.arena + {})", operand(self.tables() + usize::from(port)))
-            }
+            Base::Port(port) => format!("a.arena + {}", start(self.tables() + usize::from(port))),
             Base::Hoisted => {
                 let ports = self.program.network()[self.entry.cell].ports().len();
                 let index = self.tables() + ports;
-                format!("fresh(hoisted(a, j.operand({index})) + {})", operand(index))
+                format!("hoisted(a, j.operand({index})) + {}", start(index))
             }
             Base::Scratch(_) | Base::Output => {
-                let at = self.own(Place { base, offset }, call, column);
-                format!("fresh(a.arena + {at})")
+                format!("a.arena + {}", self.own(Place { base, offset }, call))
             }
         }
     }
 
-    /// Returns the expression for a column of scratch or of the output, as the target of a write.
-    fn write_to(&self, place: Place, call: &str, column: &str) -> String {
-        format!("a.arena[{}]", self.own(place, call, column))
+    /// Returns the C++ expression for the start of a call's row of an operand.
+    fn start(&self, operand: usize, call: &str) -> String {
+        self.read.set(self.read.get() | 1u32.checked_shl(operand as u32).unwrap_or(0));
+        format!("start(block, a, j, {operand}, {call})")
     }
 
-    /// Returns the expression for the position in the arena of a column of scratch or of the
-    /// output.
-    fn own(&self, Place { base, offset }: Place, call: &str, column: &str) -> String {
+    /// Returns the expression for a column of scratch or of the output, as the target of a write.
+    fn write_to(&self, place: Place, call: &str, column: &str) -> String {
+        format!("a.arena[{} + {column}]", self.own(place, call))
+    }
+
+    /// Returns the expression for the position in the arena of a place in scratch or in the output.
+    fn own(&self, Place { base, offset }: Place, call: &str) -> String {
         match base {
             Base::Scratch(region) => {
                 let (before, width) = self.scratch[usize::from(region)];
                 let before = match before {
                     0 => String::new(),
-                    before => format!(" + j.calls() * {before}"),
+                    before => format!(" + j.calls * {before}"),
                 };
-                let offset = plus(offset);
-                format!("j.scratch(){before} + {call} * {width}{offset} + {column}")
+                format!("j.scratch{before} + {call} * {width}{}", plus(offset))
             }
             Base::Output => {
                 let stride = self.cell.output_stride;
-                format!("j.out() + {call} * {stride}{} + {column}", plus(offset))
+                format!("j.out + {call} * {stride}{}", plus(offset))
             }
+            other => unreachable!("no step writes {other:?}"),
+        }
+    }
+
+    /// Returns the distance between the rows of a place in scratch or in the output.
+    fn stride(&self, place: Place) -> u32 {
+        match place.base {
+            Base::Scratch(region) => self.scratch[usize::from(region)].1,
+            Base::Output => self.cell.output_stride,
             other => unreachable!("no step writes {other:?}"),
         }
     }

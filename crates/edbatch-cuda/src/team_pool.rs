@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use edbatch_runtime::span;
 
 use super::CudaError;
-use super::device::{BARRIER_WORDS, Device, MAX_PARTS, Side, TeamArguments, TeamPart};
+use super::device::{Device, MAX_PARTS, Side, TEAM_BARRIER_WORDS, TeamArguments, TeamPart};
 
 /// The time that the host polls for the end of a plan before it yields to other threads.
 const SPIN: Duration = Duration::from_micros(50);
@@ -44,8 +44,8 @@ struct State<M> {
 #[derive(Debug)]
 struct Team<M> {
     memory: Arc<TeamMemory<M>>,
-    /// The barrier's count after the last launch.
-    base: u64,
+    /// The counts of the barriers after the last launch.
+    base: [u64; 2],
     /// The number of the last launch.
     number: u32,
     is_running: bool,
@@ -156,12 +156,14 @@ impl<M> TeamPool<M> {
             let Team { memory, base, number, is_running } = &mut state.teams[next];
             *is_running = true;
             *number = number.wrapping_add(1);
-            part.barrier = device.address(&memory.barrier);
+            part.barriers = device.address(&memory.barrier);
             part.done = device.address(&memory.done);
             (part.base, part.number) = (*base, *number);
             part.timeout = self.timeout.as_nanos() as u64;
-            // Blocks arrive once for each wave, and once for the copy of the command list.
-            *base += u64::from(blocks) * (1 + u64::from(part.waves));
+            // Blocks arrive once for the copy of the command list and once for each wave, at the two
+            // barriers in turn.
+            base[0] += u64::from(blocks) * u64::from(part.waves / 2 + 1);
+            base[1] += u64::from(blocks) * u64::from(part.waves.div_ceil(2));
         }
         Ok(())
     }
@@ -194,14 +196,14 @@ impl<M> TeamPool<M> {
         let mut reset = Ok(());
         if !is_done {
             let memory = self.state().teams[team].memory.clone();
-            reset = device.fill(&memory.barrier, &[0; BARRIER_WORDS]);
+            reset = device.fill(&memory.barrier, &[0; TEAM_BARRIER_WORDS]);
         }
         let mut state = self.state();
         state.free_sms += blocks;
         let team = &mut state.teams[team];
         team.is_running = false;
         if !is_done {
-            team.base = 0;
+            team.base = [0; 2];
         }
         drop(state);
         self.changed.notify_all();
@@ -218,12 +220,12 @@ impl<M> State<M> {
     ) -> Result<(), CudaError> {
         let idle = self.teams.iter().filter(|team| !team.is_running).count();
         for _ in idle..count {
-            let barrier = device.memory(4 * BARRIER_WORDS, Side::Device)?;
-            device.fill(&barrier, &[0; BARRIER_WORDS])?;
+            let barrier = device.memory(4 * TEAM_BARRIER_WORDS, Side::Device)?;
+            device.fill(&barrier, &[0; TEAM_BARRIER_WORDS])?;
             let mut done = device.memory(4, Side::Host)?;
             device.host_mut(&mut done)[0] = 0;
             let memory = Arc::new(TeamMemory { barrier, done });
-            self.teams.push(Team { memory, base: 0, number: 0, is_running: false });
+            self.teams.push(Team { memory, base: [0; 2], number: 0, is_running: false });
         }
         Ok(())
     }

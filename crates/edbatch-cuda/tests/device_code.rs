@@ -34,24 +34,24 @@ fn networks(hidden: usize) -> Result<Vec<(&'static str, Arc<Network>)>, CellErro
 /// By model and elements of a hidden vector, on an H100 or H200: blocks of a team, bytes of shared
 /// memory per block, bytes of recurrent weights, and bytes of those that are streamed.
 const TEAMS: &str = "\
-tree_lstm 256: 16 147712 2097152 0
-tree_lstm_2type 256: 32 147712 4194304 0
-tree_gru 256: 8 213248 1572864 0
-mv_rnn 256: 4 24832 32768 0
-bilstm_tagger 256: 32 213248 6291456 0
-bilstm_tagger_char 256: 64 172288 9961472 0
-lstm_nmt 256: 16 147712 2097152 0
-lattice_lstm 256: 16 147712 2097152 0
-lattice_gru 256: 8 213248 1572864 0
-tree_lstm 512: 64 147712 8388608 0
-tree_lstm_2type 512: 132 147712 16777216 0
-tree_gru 512: 32 213248 6291456 0
-mv_rnn 512: 4 49408 131072 0
-bilstm_tagger 512: 132 213248 25165824 0
-bilstm_tagger_char 512: 132 229632 39845888 12582912
-lstm_nmt 512: 64 147712 8388608 0
-lattice_lstm 512: 64 147712 8388608 0
-lattice_gru 512: 32 213248 6291456 0
+tree_lstm 256: 16 164608 2097152 0
+tree_lstm_2type 256: 32 164608 4194304 0
+tree_gru 256: 8 230144 1572864 0
+mv_rnn 256: 4 41728 32768 0
+bilstm_tagger 256: 32 230144 6291456 0
+bilstm_tagger_char 256: 64 189184 9961472 0
+lstm_nmt 256: 16 164608 2097152 0
+lattice_lstm 256: 16 164608 2097152 0
+lattice_gru 256: 8 230144 1572864 0
+tree_lstm 512: 64 164608 8388608 0
+tree_lstm_2type 512: 132 164608 16777216 0
+tree_gru 512: 32 230144 6291456 0
+mv_rnn 512: 4 66304 131072 0
+bilstm_tagger 512: 132 230144 25165824 0
+bilstm_tagger_char 512: 132 213760 39845888 16777216
+lstm_nmt 512: 64 164608 8388608 0
+lattice_lstm 512: 64 164608 8388608 0
+lattice_gru 512: 32 230144 6291456 0
 ";
 
 #[test]

@@ -29,7 +29,7 @@ const MISTAKES: [&str; 7] = [
     "atom.acq_rel=>atom.acquire",
     "ld.acquire=>ld.relaxed",
     "membar.sys=>//",
-    "ld.global.cg.f32=>ld.global.nc.f32",
+    "ld.global.f32=>ld.global.nc.f32",
     "st.shared=>//",
     "9:fma.rn.f32=>//",
 ];

@@ -9,7 +9,7 @@
 template <class Score, class Value, class Written, class Write>
 DEVICE void attend(Block& block, u32 count, u32 columns, Score score, Value value,
                    Written written, Write write) {
-    constexpr u32 RUN = SHARED - 2;
+    constexpr u32 RUN = ROWS - 2;
     float* weights = block.shared;
     float* max = block.shared + RUN;
     float* sum = block.shared + RUN + 1;

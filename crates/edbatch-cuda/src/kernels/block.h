@@ -11,8 +11,9 @@ typedef unsigned long long u64;
 // The number of threads of a block.
 enum : u32 { THREADS = 256 };
 
-// Floats of shared memory of a block, before its resident weights.
-enum : u32 { SHARED = 16 * (256 + 4) };
+// Floats of shared memory of a block: of the rows of a tile (`product.h`), of the starts of rows
+// (`job.h`), and of both. Resident weights follow.
+enum : u32 { ROWS = 16 * (512 + 4), STARTS = 16 * 8, SHARED = ROWS + STARTS };
 
 // The arguments of a launch (`device.rs`), with pointers of the device.
 struct Arguments {
@@ -45,9 +46,13 @@ struct Block {
     const u32* places;
     u64 resident;
 
-    // Runs `f(thread)` on all threads, with a barrier at the end.
+    // Runs `f(thread)` on all threads, with a barrier at the end. The compiler must not know that
+    // the thread is the same in all supersteps: it would keep what follows from it, for all
+    // supersteps of all phases, in registers.
     template <class F> DEVICE void superstep(F f) {
-        f(threadIdx.x);
+        u32 thread = threadIdx.x;
+        asm volatile("" : "+r"(thread));
+        f(thread);
         __syncthreads();
     }
 };
@@ -67,8 +72,12 @@ DEVICE float4 load4(const float* from) { return *(const float4*)from; }
 DEVICE void store4(float* to, float4 four) { *(float4*)to = four; }
 DEVICE float4 constant4(const float* from) { return __ldg((const float4*)from); }
 
-// Loads a value that another block may have written in an earlier launch or wave, bypassing L1.
-DEVICE float fresh(const float* from) { return __ldcg(from); }
+// The compiler moves no load across this, so that loads before it are under way at the same time.
+DEVICE void end_of_loads() { asm volatile("" : : : "memory"); }
+
+// Loads a value that another block may have written in an earlier launch or wave. The barrier of a
+// team orders plain loads too. The compiler may move and group them, but not `__ldcg`.
+DEVICE float fresh(const float* from) { return *from; }
 
 #else
 
@@ -150,6 +159,8 @@ DEVICE void store4(float* to, float4 four) {
     if ((uintptr_t)to % sizeof(float4)) __builtin_trap();
     memcpy(to, &four, sizeof four);
 }
+
+DEVICE void end_of_loads() {}
 
 DEVICE float fresh(const float* from) { return *from; }
 

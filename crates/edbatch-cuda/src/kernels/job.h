@@ -1,18 +1,21 @@
 // Reads command lists. `command_list.rs` describes their format.
 #pragma once
-#include "block.h"
+#include "product.h"
 
-// A job: `count` calls of a step from call `first` on, and a slice of its units.
+// A job: `count` <= TILE calls of a step from call `first` on, and a slice of its units.
 struct Job {
-    // Calls, start of the output, start of scratch; then three numbers for each operand.
-    const u32* step;
+    // Three numbers for each operand.
+    const u32* operands;
+    // Of the step: its number of calls, and the starts of its output and scratch.
+    u32 calls, out, scratch;
     u32 first, count;
     u32 slice, slices;
 
-    DEVICE u32 calls() const { return step[0]; }
-    DEVICE u32 out() const { return step[1]; }
-    DEVICE u32 scratch() const { return step[2]; }
-    DEVICE const u32* operand(u32 index) const { return step + 3 + 3 * index; }
+    DEVICE Job(const u32* commands, const u32* job, u32 slice, u32 slices)
+        : operands(commands + job[1] + 3), calls(commands[job[1]]), out(commands[job[1] + 1]),
+          scratch(commands[job[1] + 2]), first(job[2]), count(job[3]), slice(slice),
+          slices(slices) {}
+    DEVICE const u32* operand(u32 index) const { return operands + 3 * index; }
 };
 
 // The units of a slice: [first, first + count).
@@ -26,6 +29,22 @@ struct Units {
 // The start of a call's row of an operand: at equal distances, or from a list.
 DEVICE u32 row(const u32* commands, const u32* operand, u32 call) {
     return operand[0] == 1 ? operand[1] + call * operand[2] : commands[operand[1] + call];
+}
+
+// Stores the starts of the rows of all calls of a job in shared memory, for the first operands that
+// have a bit in `operands`. So the command list is read once for each row, not for each element.
+DEVICE void find_rows(Block& block, const Arguments& a, const Job& j, u32 operands) {
+    block.superstep([&](u32 t) {
+        u32 operand = t / TILE, r = t % TILE;
+        if (t < STARTS && operands >> operand & 1 && r < j.count)
+            block.shared[ROWS + t] = from_bits(row(a.commands, j.operand(operand), j.first + r));
+    });
+}
+
+// The start of a call's row of an operand, after `find_rows`.
+DEVICE u32 start(const Block& block, const Arguments& a, const Job& j, u32 operand, u32 call) {
+    if (operand >= STARTS / TILE) return row(a.commands, j.operand(operand), call);
+    return bits(block.shared[ROWS + operand * TILE + call - j.first]);
 }
 
 // The memory of a prologue's rows: folded tables, or the arena.

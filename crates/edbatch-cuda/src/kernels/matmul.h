@@ -9,6 +9,7 @@
 // `sum` plus left(k) · right(k) for k in 0..depth, as one chain of fused multiply-adds.
 template <class Left, class Right>
 DEVICE float chain(u32 depth, Left left, Right right, float sum = 0.0f) {
+#pragma unroll 4
     for (u32 k = 0; k < depth; ++k) sum = fma_(left(k), right(k), sum);
     return sum;
 }

@@ -20,7 +20,7 @@ DEVICE void arg_max(Block& block, From from, u32 width, Write write) {
     float* values = block.shared;
     float* indices = block.shared + THREADS;
     float* finites = block.shared + 2 * THREADS;
-    static_assert(3 * THREADS <= SHARED, "a float, an index and a flag a thread");
+    static_assert(3 * THREADS <= ROWS, "a float, an index and a flag a thread");
     block.superstep([&](u32 t) {
         float best = from_bits(0xff800000u);
         u32 index = NONE, finite = 1;
@@ -34,6 +34,7 @@ DEVICE void arg_max(Block& block, From from, u32 width, Write write) {
         indices[t] = from_bits(index);
         finites[t] = from_bits(finite);
     });
+#pragma unroll 1
     for (u32 span = THREADS / 2; span > 0; span /= 2) {
         block.superstep([&](u32 t) {
             if (t >= span) return;

@@ -8,34 +8,34 @@
 // The place of weights that are not resident.
 enum : u32 { NOT_RESIDENT = 0xffffffffu };
 
-// Packed weights [⌈depth / 4⌉][columns][4] of a block's columns, in its shared memory.
-struct Resident {
-    const float* weights;
-    u32 columns;
-
-    DEVICE const float* fours(u32 k, u32 q, u32) const {
-        return weights + (k / 4 * columns + q) * 4;
-    }
-    DEVICE float4 four(const float* fours, u32 k) const { return load4(fours + k * columns); }
-};
-
-// Returns the resident weights of product `number`, whose place is entry `entry` of the table, or
-// null if they are not resident. Loads them on the first call. All threads must call it.
-template <class Column>
-DEVICE const float* resident(Block& block, u32 number, u32 entry, u32 depth, Streamed from,
-                         u32 columns, Column column) {
-    u32 at = block.places[entry];
-    if (at == NOT_RESIDENT) return nullptr;
+// Returns true if the weights of product `number`, whose place is `at`, are resident, and loads
+// them on the first call: [⌈depth / 4⌉][columns][4], where from(q) is column q of the block. All
+// threads must call it.
+template <class From>
+DEVICE bool resident(Block& block, u32 number, u32 at, u32 depth, u32 columns, From from) {
+    if (at == NOT_RESIDENT) return false;
+    if (block.resident >> number & 1) return true;
+    block.resident |= (u64)1 << number;
     float* own = block.shared + SHARED + at;
-    if (!(block.resident >> number & 1)) {
-        block.resident |= (u64)1 << number;
-        block.superstep([&](u32 t) {
-            u32 fours = (depth + 3) / 4 * columns;
-            for (u32 i = t; i < fours; i += THREADS) {
-                const float* four = from.fours(i / columns * 4, 0, column(i % columns));
-                store4(own + 4 * i, constant4(four));
+    block.superstep([&](u32 t) {
+        u32 fours = (depth + 3) / 4 * columns;
+        // Several loads at a time, before the stores.
+        constexpr u32 LOADS = 4;
+        float4 group[LOADS];
+        for (u32 first = t; first < fours; first += LOADS * THREADS) {
+#pragma unroll
+            for (u32 g = 0; g < LOADS; ++g) {
+                u32 i = first + g * THREADS;
+                if (i >= fours) continue;
+                Column column = from(i % columns);
+                group[g] = constant4(column.fours + i / columns * column.step);
             }
-        });
-    }
-    return own;
+#pragma unroll
+            for (u32 g = 0; g < LOADS; ++g) {
+                u32 i = first + g * THREADS;
+                if (i < fours) store4(own + 4 * i, group[g]);
+            }
+        }
+    });
+    return true;
 }

@@ -7,19 +7,31 @@
 #include "copies.h"
 #include "barrier.h"
 
+// One of the two barriers that a team uses in turn. They are in different sectors of the cache: a
+// block that still waits at one does not delay arrivals at the next.
+struct alignas(64) TeamBarrier {
+    Barrier barrier;
+};
+
 // A plan for a team (`TeamPart` of `device.rs`).
 struct Part {
     // The first section fills `a.commands`.
     Arguments a;
     // The command list in host memory, aligned to 16 bytes; its length is a multiple of four words.
     const u32* host_commands;
-    Barrier* barrier;
+    TeamBarrier* barriers;
     // The word of host memory that receives the launch number at the end.
     u32* done;
-    // The barrier's count before the launch.
-    u64 base;
+    // The counts of the barriers before the launch.
+    u64 base[2];
     u64 timeout;
     u32 words, waves, number;
+
+    // The barrier after a section, and its count when all blocks have arrived.
+    DEVICE Barrier& barrier(u32 section) const { return barriers[section % 2].barrier; }
+    DEVICE u64 all(u32 section, u32 blocks) const {
+        return base[section % 2] + (u64)blocks * (section / 2 + 1);
+    }
 };
 
 enum : u32 { MAX_PARTS = 32 };
@@ -72,21 +84,18 @@ plan_kernel(const __grid_constant__ TeamArguments t) {
     extern __shared__ float4 shared[];
     const Part& part = t.parts[blockIdx.x / t.blocks];
     Block block{(float*)shared, blockIdx.x % t.blocks, t.blocks, t.places, 0};
-    u64 all = part.base;
-    for (u32 number = 0; number < part.waves; ++number) {
+    for (u32 number = 0;; ++number) {
+        // Ends with the barrier of a superstep, so that thread 0 arrives after all writes.
         section(block, part, number);
-        all += t.blocks;
-        __syncthreads();
-        bool on = threadIdx.x != 0 || arrive_and_wait(*part.barrier, all, part.timeout);
+        if (number == part.waves) break;
+        bool on = threadIdx.x != 0 || arrive_and_wait(part.barrier(number),
+                                                      part.all(number, t.blocks), part.timeout);
         if (!__syncthreads_and(on)) return;
     }
-    section(block, part, part.waves);
-    all += t.blocks;
-    __syncthreads();
     if (threadIdx.x == 0) {
         // The host sees the outputs of all blocks before it sees the launch number.
         __threadfence_system();
-        if (part.barrier->arrive() + 1 == all) {
+        if (part.barrier(part.waves).arrive() + 1 == part.all(part.waves, t.blocks)) {
             __threadfence_system();
             *(volatile u32*)part.done = part.number;
         }
@@ -127,11 +136,12 @@ extern "C" void plan_kernel(const TeamArguments* t, u32 teams, u32 bytes, u32 se
         // Shared memory outside of resident weights does not outlive a section.
         for (u32 i = 0; i < SHARED; ++i) all[index].shared[i] = nan;
         section(all[index], part, state.section);
-        part.barrier->arrive();
+        Barrier& barrier = part.barrier(state.section);
+        barrier.arrive();
         if (++state.arrived < blocks) continue;
-        state = Team{state.section + 1, 0};
         // Blocks of a real device wait until the barrier has this count.
-        if (part.barrier->arrived() != part.base + (u64)blocks * state.section) continue;
+        if (barrier.arrived() != part.all(state.section, blocks)) continue;
+        state = Team{state.section + 1, 0};
         if (state.section > part.waves)
             // Other host threads may poll it at the same time.
             __atomic_store_n(part.done, part.number, __ATOMIC_RELEASE);
@@ -140,7 +150,8 @@ extern "C" void plan_kernel(const TeamArguments* t, u32 teams, u32 bytes, u32 se
                 if (team * blocks + i != absent) ready.push_back(team * blocks + i);
     }
     for (u32 team = 0; team < teams; ++team)
-        if (states[team].section <= t->parts[team].waves) t->parts[team].barrier->set_timed_out();
+        if (states[team].section <= t->parts[team].waves)
+            t->parts[team].barrier(0).set_timed_out();
 }
 
 #endif

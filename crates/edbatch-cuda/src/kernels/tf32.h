@@ -28,16 +28,17 @@ DEVICE u32 tf32(float x) {
     return rounded;
 }
 
-// Adds x(row, k) · w(k, column) for k in 0..length to the tile; both are 0 for larger k. All
+// Adds x(row, k) · w(column)(k) for k in 0..length to the tile; both are 0 for larger k. All
 // threads of the warp must call it.
 template <class X, class W>
 DEVICE void multiply_tile(Tile& tile, u32 lane, u32 length, X x, W w) {
     u32 g = lane / 4, i = lane % 4;
+    auto own = w(g);
 #pragma unroll 4
     for (u32 k = i; k < length + i; k += 8) {
         u32 a0 = tf32(x(g, k)), a1 = tf32(x(g + 8, k));
         u32 a2 = tf32(x(g, k + 4)), a3 = tf32(x(g + 8, k + 4));
-        u32 b0 = tf32(w(k, g)), b1 = tf32(w(k + 4, g));
+        u32 b0 = tf32(own(k)), b1 = tf32(own(k + 4));
         asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, "
             "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
             : "+f"(tile.of[0]), "+f"(tile.of[1]), "+f"(tile.of[2]), "+f"(tile.of[3])
@@ -57,55 +58,56 @@ DEVICE float tf32(float x) {
 template <class X, class W>
 DEVICE void multiply_tile(Tile& tile, u32 lane, u32 length, X x, W w) {
     for (u32 n = 0; n < 4; ++n) {
-        u32 row = Tile::row(lane, n), column = Tile::column(lane, n);
+        u32 row = Tile::row(lane, n);
+        auto own = w(Tile::column(lane, n));
         for (u32 k = 0; k < length; ++k)
-            tile.of[n] = fma_(tf32(x(row, k)), tf32(w(k, column)), tile.of[n]);
+            tile.of[n] = fma_(tf32(x(row, k)), tf32(own(k)), tile.of[n]);
     }
 }
 
 #endif
 
-// Like `product`, on tensor cores: each warp computes eight columns of all rows of the tile.
-template <class Weights, class Column, class X, class Finish>
-DEVICE void product_tf32(Block& block, u32 count, u32 depth, Weights weights, u32 columns,
-                         Column column, X x, Finish finish) {
+// Like `product`, on tensor cores: each warp computes eight columns of all rows of the tile. There
+// is one product, in one pass.
+template <bool CONSTANT, class Load, class S>
+DEVICE void product_tf32(Block& block, u32 count, u32 depth, Load load, S stack) {
+    static_assert(S::pass == 0, "a product by itself");
+    if (count == 0) return;
     constexpr u32 ACROSS = THREADS / 32 * TILE_COLUMNS;
-    for (u32 first = 0; first < columns; first += ACROSS) {
+    for (u32 first = 0; first < stack.columns; first += ACROSS) {
         PerThread<Tile> tiles;
-        block.superstep([&](u32 t) {
-#pragma unroll
-            for (u32 n = 0; n < 4; ++n) tiles[t].of[n] = 0.0f;
-        });
         for (u32 from = 0; from < depth; from += PIECE) {
             u32 length = depth - from < PIECE ? depth - from : PIECE;
-            if (first == 0 || depth > PIECE) {
-                block.superstep([&](u32 t) {
-                    for (u32 r = t / 32; r < count; r += THREADS / 32)
-                        for (u32 k = t % 32; k < length; k += 32)
-                            block.shared[r * STRIDE + k] = x(r, from + k);
-                });
-            }
+            if (first == 0 || depth > PIECE) load(from, length);
             block.superstep([&](u32 t) {
-                u32 q = first + t / 32 * TILE_COLUMNS;
+                u32 q = first + t / 32 * TILE_COLUMNS, lane = t % 32;
                 // True for all threads of a warp or for none.
-                if (q >= columns) return;
+                if (q >= stack.columns) return;
+                if (from == 0) {
+#pragma unroll
+                    for (u32 n = 0; n < 4; ++n) tiles[t].of[n] = 0.0f;
+                }
+                const float* x = block.shared + stack.of(q).at;
                 auto row = [&](u32 r, u32 k) {
-                    return r < count && k < length ? block.shared[r * STRIDE + k] : 0.0f;
+                    return r < count && k < length ? x[r * STRIDE + k] : 0.0f;
                 };
-                auto weight = [&](u32 k, u32 c) {
-                    if (q + c >= columns || k >= length) return 0.0f;
-                    return weights.fours((from + k) & ~3u, q + c, column(q + c))[k % 4];
+                auto weights = [&](u32 c) {
+                    Column column = stack.of(q + c < stack.columns ? q + c : q);
+                    const float* fours = column.fours + from / 4 * column.step;
+                    u32 end = q + c < stack.columns ? length : 0, step = column.step;
+                    return [=](u32 k) { return k < end ? fours[k / 4 * step + k % 4] : 0.0f; };
                 };
-                multiply_tile(tiles[t], t % 32, length, row, weight);
+                multiply_tile(tiles[t], lane, length, row, weights);
+                if (from + length < depth) return;
+#pragma unroll
+                for (u32 n = 0; n < 2; ++n) {
+                    u32 own = q + Tile::column(lane, n);
+                    if (own >= stack.columns) continue;
+                    Sums sums;
+                    sums.of[0] = tiles[t].of[n], sums.of[1] = tiles[t].of[n + 2];
+                    stack.finish(own, Results<2>{sums, Tile::row(lane, n), 8, count});
+                }
             });
         }
-        block.superstep([&](u32 t) {
-#pragma unroll
-            for (u32 n = 0; n < 4; ++n) {
-                u32 r = Tile::row(t % 32, n);
-                u32 q = first + t / 32 * TILE_COLUMNS + Tile::column(t % 32, n);
-                if (r < count && q < columns) finish(r, column(q), tiles[t].of[n]);
-            }
-        });
     }
 }

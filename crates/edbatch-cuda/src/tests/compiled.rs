@@ -17,13 +17,19 @@ const EVERYTHING: &str = "const u32* job = a.commands + block.index * 16;
     float* arena = a.arena;
     switch (job[0]) {
     case 0:
-        product(block, count, depth, Streamed{a.weights + job[6], width}, columns,
-                [&](u32 q) { return first + q; },
-                [&](u32 r, u32 k) { return fresh(arena + job[16 + r] + k); },
-                [&](u32 r, u32 column, float sum) {
-                    float* to = arena + job[32 + r] + column;
-                    *to = mul(sigmoid(add(sum, a.weights[column])), tanh_(fresh(to)));
-                });
+        product<true>(block, count, depth,
+            [&](u32 from, u32 length) {
+                auto row = [&](u32 r) -> const float* { return arena + job[16 + r]; };
+                load_tile(block, count, from, length, rows(row, 0));
+            },
+            stack<0>(columns,
+                [&](u32 q) { return Column{a.weights + job[6] + 4 * (first + q), 4 * width, 0}; },
+                [&](u32 q, auto results) {
+                    float* to = arena + job[32] + first + q;
+                    results.add_to([&](u32 r) {
+                        return mul(sigmoid(a.weights[first + q]), tanh_(fresh(to + r * width)));
+                    }, to, width);
+                }));
         break;
     case 1:
         block.superstep([&](u32 t) {
@@ -81,14 +87,24 @@ const TEAM: &str = "#include \"resident.h\"
 DEVICE void run_job(Block& block, const Arguments& a, const u32* job, u32 slice, u32 slices) {
     if (job[0] >= GIVEN) return copy_job(block, a, job);
     u32 depth = job[2], columns = job[3] / slices;
-    Streamed streamed{a.weights + job[4], job[3]};
-    auto column = [&](u32 q) { return slice * columns + q; };
-    auto x = [&](u32 r, u32 k) { return fresh(a.arena + job[6 + r] + k); };
-    auto finish = [&](u32 r, u32 n, float sum) { a.arena[job[22 + r] + n] = sum; };
-    if (const float* own = resident(block, 0, 1, depth, streamed, columns, column))
-        PRODUCT(block, job[1], depth, Resident{own, columns}, columns, column, x, finish);
-    else
-        PRODUCT(block, job[1], depth, streamed, columns, column, x, finish);
+    auto streamed = [&](u32 q) {
+        return Column{a.weights + job[4] + 4 * (slice * columns + q), 4 * job[3], 0};
+    };
+    u32 at = block.places[1];
+    bool own = resident(block, 0, at, depth, columns, streamed);
+    auto kept = [&](u32 q) {
+        return Column{block.shared + SHARED + at + 4 * q, 4 * columns, 0};
+    };
+    auto row = [&](u32 r) -> const float* { return a.arena + job[6 + r]; };
+    auto load = [&](u32 from, u32 length) {
+        load_tile(block, job[1], from, length, rows(row, 0));
+    };
+    auto finish = [&](u32 q, auto results) {
+        u32 n = slice * columns + q;
+        results.set(a.arena + job[22] + n, job[3]);
+    };
+    if (own) PRODUCT<false>(block, job[1], depth, load, stack<0>(columns, kept, finish));
+    else PRODUCT<true>(block, job[1], depth, load, stack<0>(columns, streamed, finish));
 }
 #include \"team.h\"
 ";
@@ -179,7 +195,8 @@ int nvrtcCreateProgram(void**, const char*, const char*, int, const char**, cons
 int nvrtcDestroyProgram(void**) { return 0; }
 int nvrtcCompileProgram(void*, int count, const char** options) {
     for (int i = 0; i < count; ++i) code += std::string(options[i]) + " ";
-    return code.find("sm_1 ") == std::string::npos ? 0 : 5;
+    bool old = 100 * MAJOR + MINOR < 1208 && code.find("sm_100 ") != std::string::npos;
+    return code.find("sm_1 ") == std::string::npos && !old ? 0 : 5;
 }
 int nvrtcGetProgramLogSize(void*, size_t*) { return 3; }
 int nvrtcGetProgramLog(void*, char*) { return 3; }
@@ -217,7 +234,8 @@ fn the_named_folder_comes_before_the_system() {
     static REPORTS: Mutex<Vec<Compilation>> = Mutex::new(Vec::new());
     let report = |report: &Compilation| REPORTS.lock().unwrap().push(report.clone());
     let code = compiler.compile(&source("", ""), "sm_80", Some(report)).unwrap().code;
-    let options = "--std=c++17 --fmad=false --ptxas-options=-v --gpu-architecture=sm_80 ";
+    let options = "--std=c++17 --fmad=false --ptxas-options=-v -default-device \
+                   --gpu-architecture=sm_80 ";
     assert_eq!(String::from_utf8(code).unwrap(), options);
     let error = compiler.compile(&source("", ""), "sm_1", Some(report)).unwrap_err().to_string();
     assert!(error.contains("a failure") && error.contains(path.to_str().unwrap()), "{error}");
@@ -247,17 +265,23 @@ fn versions_decide_about_drivers_and_options() {
             continue;
         };
         assert!(is_usable, "{version:?}");
+        let refused = compiler.compile(&source("", ""), "sm_100", None).map(|_| ());
+        let refused = refused.err().map_or(String::new(), |error| error.to_string());
+        let names = refused.contains("nvidia-cuda-nvrtc-cu12==12.8.93");
+        assert_eq!(names, version < (12, 8), "{version:?}: {refused}");
         let binary = compiler.compile(&source("", ""), "sm_80", None).unwrap();
         let code = String::from_utf8(binary.code.clone()).unwrap();
         assert_eq!(code.contains("--no-cache "), version >= (12, 9), "{version:?}: {code}");
         assert_eq!(binary.usage(), None);
-        for (driver, package) in [
-            ((12, 1), "nvidia-cuda-nvrtc-cu12==12.4.127"),
-            ((12, 9), "nvidia-cuda-nvrtc-cu12==12.4.127"),
-            ((13, 0), "nvidia-cuda-nvrtc==13.0.88"),
-            ((13, 1), "nvidia-cuda-nvrtc==13.0.88"),
+        for (driver, architecture, package) in [
+            ((12, 1), "sm_90", "nvidia-cuda-nvrtc-cu12==12.4.127"),
+            ((12, 9), "sm_90", "nvidia-cuda-nvrtc-cu12==12.4.127"),
+            ((12, 9), "sm_100", "nvidia-cuda-nvrtc-cu12==12.8.93"),
+            ((13, 0), "sm_90", "nvidia-cuda-nvrtc==13.0.88"),
+            ((13, 1), "sm_120", "nvidia-cuda-nvrtc==13.0.88"),
         ] {
-            let error = compiler.for_driver(driver).err().map(|error| error.to_string());
+            let error = compiler.for_driver(driver, architecture);
+            let error = error.err().map(|error| error.to_string());
             assert_eq!(error.is_some(), version.0 > driver.0, "{version:?}, {driver:?}");
             let names = |part: &str| error.as_ref().is_none_or(|error| error.contains(part));
             assert!(names(package) && names("EDBATCH_CUDA_LIBRARIES"), "{error:?}");

@@ -11,10 +11,15 @@ const PRODUCT: &str = "const u32* list = a.commands;
     u32 count = list[0], depth = list[1], width = list[2], columns = list[3];
     const u32* rows = list + 5;
     const u32* wanted = rows + count;
-    product(block, count, depth, Streamed{a.weights, width}, columns,
-            [&](u32 q) { return wanted[q]; },
-            [&](u32 r, u32 k) { return fresh(a.arena + rows[r] + k); },
-            [&](u32 r, u32 column, float sum) { a.arena[list[4] + r * width + column] = sum; });";
+    auto row = [&](u32 r) -> const float* { return a.arena + rows[r]; };
+    product<true>(block, count, depth,
+        [&](u32 from, u32 length) {
+            load_tile(block, count, from, length, ::rows(row, 0));
+        },
+        stack<0>(columns, [&](u32 q) { return Column{a.weights + 4 * wanted[q], 4 * width, 0}; },
+            [&](u32 q, auto results) {
+                results.set(a.arena + list[4] + wanted[q], width);
+            }));";
 
 /// Packs weights (width, depth) as `[⌈depth / 4⌉][width][4]`. The padding is NaN and must not be
 /// read.
@@ -66,6 +71,74 @@ fn products_have_the_bits_of_the_cpu() {
                 assert_same_bits(&left.arena[out..], &expected, || {
                     format!("{device}: {count} rows, {depth} by {width} at {level}")
                 });
+            }
+        }
+    }
+}
+
+/// Three products side by side: the first and the third have the same rows, and the second is added
+/// to the results of the first. The command list: rows, depth, start of the output; a start for each
+/// row of the first kind, then of the second. There are 70, 70 and 20 columns.
+const SIDE_BY_SIDE: &str = "const u32* list = a.commands;
+    u32 count = list[0], depth = list[1], padded = (depth + 3) / 4 * 4;
+    float* out = a.arena + list[2];
+    auto first = [&](u32 r) -> const float* { return a.arena + list[3 + r]; };
+    auto second = [&](u32 r) {
+        const float* row = a.arena + list[3 + count + r];
+        return [=](u32 k) { return row[k]; };
+    };
+    auto of = [&](u32 before, u32 width, u32 at) {
+        return [=](u32 q) {
+            return Column{a.weights + before * padded + 4 * q, 4 * width, at};
+        };
+    };
+    product<true>(block, count, depth,
+        [&](u32 from, u32 length) {
+            load_tile(block, count, from, length, rows(first, 0), computed_rows(second, padded));
+        },
+        stack<0>(70, of(0, 70, 0), [&](u32 q, auto results) { results.set(out + q, 90); }),
+        stack<1>(70, of(70, 70, padded),
+                 [&](u32 q, auto results) {
+                     float* to = out + 69 - q;
+                     results.add_to([&](u32 r) { return fresh(to + 90 * r); }, to, 90);
+                 }),
+        stack<0>(20, of(140, 20, 0), [&](u32 q, auto results) { results.set(out + 70 + q, 90); }));";
+
+#[test]
+fn products_side_by_side_have_the_bits_of_the_cpu() {
+    let Some(run) = everywhere("", SIDE_BY_SIDE) else { return };
+    let mut random = Random(6);
+    for (count, depth) in [(1, 1), (2, 5), (16, 256), (7, 100), (9, 255), (8, 33), (16, 4)] {
+        let weights = [70, 70, 20].map(|width| random.floats(width * depth, false));
+        let rows = random.floats(20 * depth, true);
+        let starts: Vec<u32> =
+            (0..2 * count).map(|_| random.below(19 * depth + 1) as u32).collect();
+        let head = [count, depth, rows.len()].map(|n| n as u32);
+        let commands = [&head[..], &starts].concat();
+        let [a, b, c] = &weights;
+        let all = [packed(a, 70, depth), packed(b, 70, depth), packed(c, 20, depth)].concat();
+        let lefts = run((1, &commands, &all, &rows, count * 90));
+        for level in levels() {
+            let sums = |weights: &[f32], starts| {
+                let width = weights.len() / depth;
+                let weights = PackedWeights::new(level, &[weights], depth).unwrap();
+                let mut sums = vec![0.0; count * width];
+                let read = RowsRef::List { data: &rows, offsets: starts };
+                let written = RowsMut::contiguous(&mut sums, width);
+                let panels = 0..weights.panels();
+                product(&weights, panels, Pass::Forwards, &read, &Start::Nothing, written);
+                sums
+            };
+            let (of_a, of_c) = (sums(a, &starts[..count]), sums(c, &starts[..count]));
+            let of_b = sums(b, &starts[count..]);
+            let mut expected = Vec::new();
+            for r in 0..count {
+                expected.extend((0..70).map(|q| of_a[r * 70 + q] + of_b[r * 70 + 69 - q]));
+                expected.extend(&of_c[r * 20..][..20]);
+            }
+            for (device, left) in &lefts {
+                let what = || format!("{device}: {count} rows of {depth} at {level}");
+                assert_same_bits(&left.arena[rows.len()..], &expected, what);
             }
         }
     }

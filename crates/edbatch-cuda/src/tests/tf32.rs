@@ -5,29 +5,35 @@ use super::{Kernel, Random};
 /// The command list: rows, depth, width, columns, first column, start of the output; the start of
 /// each row. Weights are resident or streamed.
 fn wave(resident: bool) -> String {
-    let product = "columns, [&](u32 q) { return first + q; },
-            [&](u32 r, u32 k) { return fresh(a.arena + rows[r] + k); },
-            [&](u32 r, u32 column, float sum) { a.arena[list[5] + r * width + column] = sum; });";
-    let head = "const u32* list = a.commands;
+    // Resident weights contain only the columns of the block.
+    let weights = match resident {
+        false => {
+            "auto of = [&](u32 q) {
+            return Column{a.weights + 4 * (first + q), 4 * width, 0};
+        };"
+        }
+        true => {
+            "static float own[1 << 16];
+        for (u32 k = 0; k < (depth + 3) / 4 * 4; ++k)
+            for (u32 q = 0; q < columns; ++q)
+                own[(k / 4 * columns + q) * 4 + k % 4] =
+                    a.weights[(k / 4 * width + first + q) * 4 + k % 4];
+        auto of = [&](u32 q) { return Column{own + 4 * q, 4 * columns, 0}; };"
+        }
+    };
+    format!(
+        "const u32* list = a.commands;
         u32 count = list[0], depth = list[1], width = list[2], columns = list[3];
         u32 first = list[4];
-        const u32* rows = list + 6;";
-    match resident {
-        false => {
-            format!(
-                "{head} product_tf32(block, count, depth, Streamed{{a.weights, width}}, {product}"
-            )
-        }
-        // Resident weights contain only the columns of the block.
-        true => format!(
-            "{head} static float own[1 << 16];
-            for (u32 k = 0; k < (depth + 3) / 4 * 4; ++k)
-                for (u32 q = 0; q < columns; ++q)
-                    own[(k / 4 * columns + q) * 4 + k % 4] =
-                        a.weights[(k / 4 * width + first + q) * 4 + k % 4];
-            product_tf32(block, count, depth, Resident{{own, columns}}, {product}"
-        ),
-    }
+        {weights}
+        auto row = [&](u32 r) -> const float* {{ return a.arena + list[6 + r]; }};
+        product_tf32<{}>(block, count, depth,
+            [&](u32 from, u32 length) {{ load_tile(block, count, from, length, rows(row, 0)); }},
+            stack<0>(columns, of, [&](u32 q, auto results) {{
+                results.set(a.arena + list[5] + first + q, width);
+            }}));",
+        !resident
+    )
 }
 
 /// The arguments of a product.
