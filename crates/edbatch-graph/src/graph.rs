@@ -309,6 +309,16 @@ impl Graph {
         &self.given
     }
 
+    /// Returns the given value with this index in [`given`](Self::given), or `None` if there are
+    /// fewer.
+    #[must_use]
+    pub fn given_value(&self, index: usize) -> Option<Value> {
+        match index < self.network.initial_values().len() {
+            true => self.network.initial_value(index),
+            false => (index < self.given.len()).then(|| Value::given(index, self.generation)),
+        }
+    }
+
     /// Returns the record of a value, or `None` if the value is not in the graph.
     #[inline]
     #[must_use]

@@ -216,7 +216,10 @@ impl CallList {
     }
 
     /// Makes room for a number of calls, with a number of rows and of values in all.
-    pub(crate) fn reserve(
+    ///
+    /// # Errors
+    /// Like [`Graph::reserve`].
+    pub fn reserve(
         &mut self,
         calls: usize,
         rows: usize,
@@ -234,8 +237,9 @@ impl CallList {
         Err(CallError { cell: "an appended call list".into(), reason })
     }
 
-    /// Returns the elements of the given values that are not carried.
-    pub(crate) fn given(&self) -> &[f32] {
+    /// Returns the elements of the given values that are not carried, value after value.
+    #[must_use]
+    pub fn given(&self) -> &[f32] {
         &self.given
     }
 }

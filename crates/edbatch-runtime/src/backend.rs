@@ -218,6 +218,12 @@ impl Rows {
         (0..self.len()).map(|index| self.row(index))
     }
 
+    /// Returns the elements of all rows, one row after another, and the end of each row in them.
+    #[must_use]
+    pub fn into_parts(self) -> (Vec<f32>, Vec<usize>) {
+        (self.elements, self.ends)
+    }
+
     /// Appends a row.
     pub fn push(&mut self, row: &[f32]) {
         self.elements.extend_from_slice(row);
