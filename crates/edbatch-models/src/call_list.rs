@@ -219,12 +219,7 @@ impl CallList {
     ///
     /// # Errors
     /// Like [`Graph::reserve`].
-    pub fn reserve(
-        &mut self,
-        calls: usize,
-        rows: usize,
-        values: usize,
-    ) -> Result<(), CallError> {
+    pub fn reserve(&mut self, calls: usize, rows: usize, values: usize) -> Result<(), CallError> {
         self.graph.reserve(calls, rows, values)
     }
 

@@ -1,11 +1,51 @@
 //! The Python package `edbatch`: the names of the Rust library with Python's manners.
+//!
+//! Networks and cells are in `network.rs` and below, call lists in `call_list.rs`, the wiring of
+//! inputs in `build.rs` and `model.rs`, engines in `engine.rs`.
 #![forbid(unsafe_code)]
+
+mod arrays;
+mod build;
+mod call_list;
+mod cell;
+mod engine;
+mod errors;
+mod folder;
+mod from_arrays;
+mod html;
+mod inputs;
+mod model;
+mod network;
+mod operand;
+mod options;
+mod report;
+mod shapes;
+mod signals;
+mod stream;
+mod tensor;
+mod values;
+mod weights;
 
 use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
     use super::*;
+
+    #[pymodule_export]
+    use super::{
+        build::{Awaitable, Build},
+        call_list::CallList,
+        cell::{Cell, CellBuilder},
+        engine::Engine,
+        errors::{CallError, CellError, DeviceError, FileError, WeightsError},
+        folder::{load, save},
+        network::{Network, Record},
+        report::{Graph, Outcome, Report, Schedule, Statistics},
+        tensor::Tensor,
+        values::{Index, Values},
+        weights::Weights,
+    };
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -1,5 +1,80 @@
-"""Fast inference for dynamic neural networks, whose graph differs from input to input."""
+"""Fast inference for dynamic neural networks, whose graph differs from input to input.
 
-from ._native import __version__
+A network declares cells once. A function wires one input; the engine batches the calls of all:
 
-__all__ = ["__version__"]
+    import edbatch as ed
+
+    net = ed.Network()
+    state = net.record("state", h=128)
+
+    @net.cell(state)
+    def node(c):
+        x = c.lookup("word", "embed", (30_000, 64))
+        h, = c.many("children", state).sum()
+        return (c.parameter("w", (128, 64)) @ x + c.parameter("u", (128, 128)) @ h).tanh()
+"""
+
+from collections.abc import Mapping
+from typing import NewType
+
+from ._native import (
+    Awaitable,
+    Build,
+    CallError,
+    CallList,
+    Cell,
+    CellBuilder,
+    CellError,
+    DeviceError,
+    Engine,
+    FileError,
+    Graph,
+    Index,
+    Network,
+    Outcome,
+    Record,
+    Report,
+    Schedule,
+    Statistics,
+    Tensor,
+    Values,
+    Weights,
+    WeightsError,
+    __version__,
+    load,
+    save,
+)
+
+Value = NewType("Value", int)
+"""A value of an input: the result of a call, a given value, or an initial value."""
+
+Mapping.register(Weights)
+
+__all__ = [
+    "Awaitable",
+    "Build",
+    "CallError",
+    "CallList",
+    "Cell",
+    "CellBuilder",
+    "CellError",
+    "DeviceError",
+    "Engine",
+    "FileError",
+    "Graph",
+    "Index",
+    "Network",
+    "Outcome",
+    "Record",
+    "Report",
+    "Schedule",
+    "Statistics",
+    "Tensor",
+    "Value",
+    "Values",
+    "Weights",
+    "WeightsError",
+    "__version__",
+    "load",
+    "save",
+]
