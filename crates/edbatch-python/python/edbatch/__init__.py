@@ -15,7 +15,7 @@ A network declares cells once. A function wires one input; the engine batches th
 """
 
 from collections.abc import Mapping
-from typing import NewType
+from typing import TYPE_CHECKING
 
 from ._native import (
     Awaitable,
@@ -45,8 +45,11 @@ from ._native import (
     save,
 )
 
-Value = NewType("Value", int)
-"""A value of an input: the result of a call, a given value, or an initial value."""
+if TYPE_CHECKING:
+    from ._native import _Value as Value
+else:
+    # A value of an input: the result of a call, a given value, or an initial value.
+    Value = int
 
 Mapping.register(Weights)
 
