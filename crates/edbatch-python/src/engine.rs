@@ -17,7 +17,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use crate::inputs::{Run, Wirer};
 use crate::model::{Input, Wired, ends_run};
 use crate::network::Network;
-use crate::options::{Device, Options};
+use crate::options::{Device, Options, policy_of};
 use crate::report::{Graph, Outcome, Report, Schedule, Statistics};
 use crate::signals::Signals;
 use crate::stream::Stream;
@@ -59,7 +59,7 @@ impl Engine {
     ) -> PyResult<Self> {
         let empty = Arc::new(models::CallList::new(network.clone()));
         let model = Wired { empty, zoo };
-        let policy = options.policy(network)?;
+        let policy = policy_of(options.policy.as_deref(), network)?;
         let copy = policy.as_ref().map(|policy| policy.fork());
         let engine = options.engine(model, network, parameters, policy)?;
         Ok(Self {
@@ -74,21 +74,9 @@ impl Engine {
 
     /// Returns the engine, unless it runs or its threads are gone.
     fn lock(&self) -> PyResult<Running<'_>> {
-        if self.process != std::process::id() && (self.threads > 1 || self.on_device) {
-            return Err(PyRuntimeError::new_err(
-                "the process was forked after the engine was built, and its threads exist in the \
-                 parent only: build the engine in the child, or start processes by `spawn`, \
-                 multiprocessing.get_context(\"spawn\")",
-            ));
-        }
-        match self.engine.try_lock() {
-            Ok(engine) => Ok(engine),
-            Err(TryLockError::Poisoned(engine)) => Ok(engine.into_inner()),
-            Err(TryLockError::WouldBlock) => Err(PyRuntimeError::new_err(
-                "the engine is running, in another thread or around this call: use `fork()`, an \
-                 engine for another thread on the same weights",
-            )),
-        }
+        let threads = (self.threads > 1 || self.on_device).then_some(self.process);
+        exclusive::lock(&self.engine, threads, "engine", "use `fork()`, an engine for another \
+            thread on the same weights")
     }
 
     fn wire(&self, run: &Run, inputs: &Bound<'_, PyAny>) -> PyResult<Vec<Input>> {
@@ -140,7 +128,7 @@ fn failure(py: Python<'_>, mini_batches: &[Vec<Input>], error: RunError) -> PyEr
 }
 
 /// Adds the place of an input to its exception.
-fn noted(py: Python<'_>, error: PyErr, input: usize, inputs: usize) -> PyErr {
+pub(crate) fn noted(py: Python<'_>, error: PyErr, input: usize, inputs: usize) -> PyErr {
     let noted = error.add_note(py, format!("input {input} of {inputs}"));
     noted.err().unwrap_or(error)
 }

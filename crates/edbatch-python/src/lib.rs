@@ -10,6 +10,7 @@ mod call_list;
 mod cell;
 mod engine;
 mod errors;
+mod exclusive;
 mod folder;
 mod from_arrays;
 mod html;
@@ -17,12 +18,15 @@ mod inputs;
 mod model;
 mod network;
 mod operand;
+mod optimizer;
 mod options;
 mod report;
 mod shapes;
 mod signals;
+mod state_dict;
 mod stream;
 mod tensor;
+mod trainer;
 mod values;
 mod weights;
 
@@ -41,8 +45,10 @@ mod _native {
         errors::{CallError, CellError, DeviceError, FileError, WeightsError},
         folder::{load, save},
         network::{Network, Record},
+        optimizer::{Group, Optimizer, ada_grad, adam, adam_w, rms_prop, sgd},
         report::{Graph, Outcome, Report, Schedule, Statistics},
         tensor::Tensor,
+        trainer::{TrainReport, Trainer},
         values::{Index, Values},
         weights::Weights,
     };

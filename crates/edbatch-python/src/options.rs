@@ -1,6 +1,6 @@
 //! The options of engines.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use edbatch::cuda::{self, CudaOptions, EmulatedDevice};
@@ -54,18 +54,18 @@ impl Device {
     }
 }
 
-impl Options {
-    /// Opens the policy. `None` is the default of the engine.
-    pub(crate) fn policy(&self, network: &Network) -> PyResult<Option<AnyPolicy>> {
-        let Some(name) = &self.policy else { return Ok(None) };
-        let choice: PolicyChoice = name
-            .to_string_lossy()
-            .parse()
-            .map_err(|error: ChoiceError| PyValueError::new_err(format!("policy: {error}")))?;
-        let policy = choice.open(&network.kind_names());
-        policy.map(Some).map_err(|error| FileError::new_err(error.to_string()))
-    }
+/// Opens a policy, by its name or its file. `None` is the default of the engine.
+pub(crate) fn policy_of(name: Option<&Path>, network: &Network) -> PyResult<Option<AnyPolicy>> {
+    let Some(name) = name else { return Ok(None) };
+    let choice: PolicyChoice = name
+        .to_string_lossy()
+        .parse()
+        .map_err(|error: ChoiceError| PyValueError::new_err(format!("policy: {error}")))?;
+    let policy = choice.open(&network.kind_names());
+    policy.map(Some).map_err(|error| FileError::new_err(error.to_string()))
+}
 
+impl Options {
     /// Builds an engine.
     pub(crate) fn engine(
         &self,

@@ -16,6 +16,7 @@ use safetensors::SafeTensors;
 use crate::arrays;
 use crate::errors::{self, WeightsError};
 use crate::network::Network;
+use crate::state_dict::{self, Names};
 
 /// The values of a network's parameters: a mapping from names to arrays of float32. Reading an
 /// array copies it.
@@ -30,6 +31,16 @@ impl Weights {
     pub(crate) fn of(parameters: &[graph::Parameter], values: Vec<Vec<f32>>) -> PyResult<Self> {
         let declared = declare(parameters)?;
         let parameters = Parameters::from_values(&declared, values).map_err(errors::weights)?;
+        Ok(Self { declared, parameters })
+    }
+
+    /// The parameters of a network.
+    pub(crate) fn of_network(
+        network: &graph::Network,
+        parameters: &Parameters,
+    ) -> PyResult<Self> {
+        let declared = declare(network.parameters())?;
+        let parameters = parameters.for_network(&declared).map_err(errors::weights)?;
         Ok(Self { declared, parameters })
     }
 
@@ -105,7 +116,7 @@ impl Weights {
     ///
     /// Raises FileError if the file cannot be written.
     #[pyo3(signature = (path, /))]
-    fn save(&self, path: PathBuf) -> PyResult<()> {
+    pub(crate) fn save(&self, path: PathBuf) -> PyResult<()> {
         let name = path.display().to_string();
         std::fs::write(&path, self.bytes()?)
             .map_err(|error| errors::system(&name, "a writable file", &error))
@@ -121,6 +132,40 @@ impl Weights {
             let parameters = Parameters::random(&declared, &mut rng);
             Ok(Self { declared, parameters })
         })
+    }
+
+    /// Reads the state of a module of PyTorch: a mapping from names to tensors or arrays of any type
+    /// of floats. `rename` replaces prefixes of names. `recurrent` splits the gates of `nn.LSTM` and
+    /// `nn.GRU`: with `{"lstm": "rnn"}`, layer k of the module `lstm` gets the prefix `rnn.{k}`, its
+    /// backward half `rnn_reverse.{k}`, as `edbatch.cells` names parameters.
+    ///
+    /// Raises WeightsError if a tensor is missing, surplus, or of another shape.
+    #[staticmethod]
+    #[pyo3(signature = (network, state, /, rename=None, recurrent=None))]
+    fn from_state_dict(
+        network: &Bound<'_, Network>,
+        state: &Bound<'_, PyAny>,
+        rename: Option<Names>,
+        recurrent: Option<Names>,
+    ) -> PyResult<Self> {
+        let (rename, recurrent) = (rename.unwrap_or_default(), recurrent.unwrap_or_default());
+        let network = network.get().with(Clone::clone);
+        let parameters = state_dict::read(&network, state, &rename, &recurrent)?;
+        Self::of_network(&network, &parameters)
+    }
+
+    /// Returns arrays for a module of PyTorch, by name. `recurrent` stacks the gates again that
+    /// `from_state_dict` split.
+    ///
+    /// Raises WeightsError if a gate is missing.
+    #[pyo3(signature = (*, recurrent=None))]
+    fn to_state_dict<'py>(
+        &self,
+        py: Python<'py>,
+        recurrent: Option<Names>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let recurrent = recurrent.unwrap_or_default();
+        state_dict::write(py, &self.declared, &self.parameters, &recurrent)
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
