@@ -1,14 +1,14 @@
 //! Engines: inputs are wired with the interpreter held; everything else runs without it.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use edbatch::graph::{self, Dag};
 use edbatch::models::{self, Model, Zoo};
 use edbatch::policy::{AnyPolicy, Encoding, Learned, LearningConfig, Scheduler};
 use edbatch::runtime::Parameters;
 use edbatch::{InputError, Rows, RunError, RunOptions};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use rand::SeedableRng;
@@ -22,7 +22,7 @@ use crate::report::{Graph, Outcome, Report, Schedule, Statistics};
 use crate::signals::Signals;
 use crate::stream::Stream;
 use crate::weights::Weights;
-use crate::{arrays, errors};
+use crate::{arrays, errors, exclusive};
 
 /// A network with its weights, ready to run. Inputs are call lists, or whatever `build` wires.
 ///
@@ -75,8 +75,13 @@ impl Engine {
     /// Returns the engine, unless it runs or its threads are gone.
     fn lock(&self) -> PyResult<Running<'_>> {
         let threads = (self.threads > 1 || self.on_device).then_some(self.process);
-        exclusive::lock(&self.engine, threads, "engine", "use `fork()`, an engine for another \
-            thread on the same weights")
+        exclusive::lock(
+            &self.engine,
+            threads,
+            "engine",
+            "use `fork()`, an engine for another \
+            thread on the same weights",
+        )
     }
 
     fn wire(&self, run: &Run, inputs: &Bound<'_, PyAny>) -> PyResult<Vec<Input>> {

@@ -8,6 +8,7 @@ mod arrays;
 mod build;
 mod call_list;
 mod cell;
+mod command;
 mod engine;
 mod errors;
 mod exclusive;
@@ -41,6 +42,7 @@ mod _native {
         build::{Awaitable, Build},
         call_list::CallList,
         cell::{Cell, CellBuilder},
+        command::run_command,
         engine::Engine,
         errors::{CallError, CellError, DeviceError, FileError, WeightsError},
         folder::{load, save},

@@ -1,5 +1,6 @@
 //! Networks and records.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use edbatch::graph::{self, Kind, RecordId, Shape};
@@ -131,20 +132,34 @@ impl Network {
         Record::of(slf, id)
     }
 
-    /// Declares an initial value, such as a learned initial state. `names` are its parameters, one
-    /// for each field of the record. Returns the value, for calls of any input.
+    /// Declares an initial value, such as a learned initial state. The keywords are the fields of
+    /// the record, each with the name of its parameter: `net.initial(state, h="h0", c="c0")`.
+    /// Returns the value, for calls of any input.
     ///
-    /// Raises CellError if the number of names is wrong, or a parameter has another shape.
-    #[pyo3(signature = (record, /, *names))]
+    /// Raises CellError if a field is missing or unknown, or a parameter has another shape.
+    #[pyo3(signature = (record, /, **names))]
     fn initial(
         slf: &Bound<'_, Self>,
         record: &Bound<'_, Record>,
-        names: Vec<String>,
+        names: Option<BTreeMap<String, String>>,
     ) -> PyResult<i64> {
-        record.get().check(slf.get())?;
+        let (record, mut given) = (record.get(), names.unwrap_or_default());
+        record.check(slf.get())?;
+        let fields = record.shapes.iter().map(|(field, _)| field);
+        let names: Vec<String> = fields.filter_map(|field| given.remove(field)).collect();
+        if names.len() < record.shapes.len() || !given.is_empty() {
+            let fields: Vec<&str> = record.shapes.iter().map(|(name, _)| name.as_str()).collect();
+            return Err(CellError::new_err(format!(
+                "initial value of {}: expected the name of a parameter for each of the fields {}, \
+                 such as `{}=\"…\"`",
+                record.name,
+                fields.join(", "),
+                fields[0]
+            )));
+        }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let mut open = slf.get().declare()?;
-        open.network.initial(record.get().id, &names).map_err(errors::cell)?;
+        open.network.initial(record.id, &names).map_err(errors::cell)?;
         Ok(-(open.network.initial_values().len() as i64))
     }
 

@@ -4,7 +4,7 @@ use edbatch::runtime::UpdateRule;
 use pyo3::prelude::*;
 
 /// An optimizer of a Trainer: made by `sgd`, `ada_grad`, `rms_prop`, `adam` or `adam_w`.
-#[pyclass(frozen, eq, skip_from_py_object, module = "edbatch")]
+#[pyclass(frozen, eq, module = "edbatch")]
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) struct Optimizer(pub(crate) edbatch::Optimizer);
 
@@ -76,13 +76,7 @@ pub(crate) fn adam_w(rate: f64, betas: (f64, f64), epsilon: f64, decay: f64) -> 
     adaptive(rate, betas, epsilon, decay, true)
 }
 
-fn adaptive(
-    rate: f64,
-    betas: (f64, f64),
-    epsilon: f64,
-    decay: f64,
-    decoupled: bool,
-) -> Optimizer {
+fn adaptive(rate: f64, betas: (f64, f64), epsilon: f64, decay: f64, decoupled: bool) -> Optimizer {
     let rule = UpdateRule::Adam { betas: betas.into(), epsilon, decoupled };
     Optimizer(edbatch::Optimizer { rule, rate, decay })
 }

@@ -28,16 +28,17 @@ pub(crate) fn read(
     recurrent: &Names,
 ) -> PyResult<Parameters> {
     let tensors = renamed(state, rename)?;
-    let views = tensors.iter().map(|(name, (dims, bytes))| {
-        Ok((name, TensorView::new(Dtype::F32, dims.clone(), bytes)?))
-    });
+    let views = tensors
+        .iter()
+        .map(|(name, (dims, bytes))| Ok((name, TensorView::new(Dtype::F32, dims.clone(), bytes)?)));
     let views = views.collect::<Result<Vec<_>, _>>().map_err(invalid)?;
     let bytes = safetensors::serialize(views, None).map_err(invalid)?;
     let found = modules(recurrent, |module, suffix, _| {
         let dims = tensors.get(&format!("{}weight_hh_l0{suffix}", prefix(module)));
         dims.map(|(dims, _)| dims.clone())
     });
-    if let Some(module) = recurrent.keys().find(|&name| !found.iter().any(|it| it.module == *name)) {
+    if let Some(module) = recurrent.keys().find(|&name| !found.iter().any(|it| it.module == *name))
+    {
         let name = format!("{}weight_hh_l0", prefix(module));
         let names: Vec<&String> = tensors.keys().filter(|it| it.contains("weight_hh_l0")).collect();
         return Err(WeightsError::new_err(format!(
@@ -121,11 +122,11 @@ fn recurrents(halves: &[Half]) -> PyResult<Vec<Recurrent<'_>>> {
             half.dims
         ))),
     };
-    let recurrent = |half| {
+    let recurrents = halves.iter().map(|half| {
         let Half { module, suffix, name, .. } = half;
         Ok(Recurrent { module, suffix, name, gates: gates_of(half)? })
-    };
-    halves.iter().map(recurrent).collect()
+    });
+    recurrents.collect()
 }
 
 /// The prefix of a module's tensors.

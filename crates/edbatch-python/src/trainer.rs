@@ -16,7 +16,7 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::engine::noted;
 use crate::errors::{self, CellError};
-use crate::inputs::Wirer;
+use crate::inputs::{Run, Wirer};
 use crate::model::{Input, Wired};
 use crate::network::Network;
 use crate::optimizer::{Group, Optimizer};
@@ -96,7 +96,8 @@ impl Trainer {
         let py = inputs.py();
         let mut trainer = self.lock()?;
         let trainer: &mut edbatch::Trainer<Wired> = &mut trainer;
-        let wired = inputs.try_iter()?.map(|input| self.wirer.wire(trainer.model(), &input?));
+        let of_inputs = Run::of(trainer.model());
+        let wired = inputs.try_iter()?.map(|input| self.wirer.wire(&of_inputs, &input?));
         let wired = wired.collect::<PyResult<Vec<Input>>>()?;
         let done = py.detach(|| run(trainer, &wired));
         let done = done.map_err(|error| failure(py, &wired, error));
@@ -113,9 +114,7 @@ fn failure(py: Python<'_>, inputs: &[Input], mut error: TrainError) -> PyErr {
         return noted(py, raised, input, inputs.len());
     }
     match error {
-        TrainError::Input { input, error } => {
-            noted(py, errors::input(error), input, inputs.len())
-        }
+        TrainError::Input { input, error } => noted(py, errors::input(error), input, inputs.len()),
         TrainError::Awaits { input } => PyTypeError::new_err(format!(
             "input {input} awaits a computed value, which has no gradient: train with a `build` \
              that awaits nothing"
@@ -280,9 +279,8 @@ impl Trainer {
         weight: f32,
     ) -> PyResult<(f64, u64)> {
         let targets = targets_of(targets)?;
-        let loss = self.with(inputs, |trainer, inputs| {
-            trainer.accumulate(inputs, &targets, weight)
-        })?;
+        let loss =
+            self.with(inputs, |trainer, inputs| trainer.accumulate(inputs, &targets, weight))?;
         Ok((loss.loss, loss.terms))
     }
 

@@ -35,10 +35,7 @@ impl Weights {
     }
 
     /// The parameters of a network.
-    pub(crate) fn of_network(
-        network: &graph::Network,
-        parameters: &Parameters,
-    ) -> PyResult<Self> {
+    pub(crate) fn of_network(network: &graph::Network, parameters: &Parameters) -> PyResult<Self> {
         let declared = declare(network.parameters())?;
         let parameters = parameters.for_network(&declared).map_err(errors::weights)?;
         Ok(Self { declared, parameters })
