@@ -60,10 +60,7 @@ impl CallList {
                 self.list = List::Own(Arc::unwrap_or_clone(list));
                 self.list()
             }
-            List::Ended => Err(PyRuntimeError::new_err(
-                "the wiring of this input has ended: call, give and emit in `build`, before it \
-                 returns, and not beside an await",
-            )),
+            List::Ended => Err(ended()),
         }
     }
 
@@ -72,7 +69,7 @@ impl CallList {
         match &self.list {
             List::Own(list) => Ok(list),
             List::Shared(list) => Ok(list),
-            List::Ended => Err(PyRuntimeError::new_err("the wiring of this input has ended")),
+            List::Ended => Err(ended()),
         }
     }
 
@@ -85,7 +82,7 @@ impl CallList {
         };
         match &self.list {
             List::Shared(list) => Ok(list.clone()),
-            _ => Err(PyRuntimeError::new_err("the wiring of this input has ended")),
+            _ => Err(ended()),
         }
     }
 
@@ -200,6 +197,13 @@ impl CallList {
         (self.rows, self.values) = (rows, values);
         Ok(())
     }
+}
+
+#[cold]
+fn ended() -> PyErr {
+    PyRuntimeError::new_err(
+        "the wiring of this input has ended: call, give and emit in `build`, before it returns",
+    )
 }
 
 /// Names an operand of a call.

@@ -313,6 +313,10 @@ impl Cell {
         network.with(|network| network[self.kind].display(network).to_string())
     }
 
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        Ok((self.network.bind(py).getattr("_cell")?, (self.name.clone(),)))
+    }
+
     fn __repr__(&self) -> String {
         format!("<edbatch.Cell {}({})>", self.name, self.operands())
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use edbatch::graph::{self, Kind, RecordId, Shape};
 use edbatch::models::{network_from_json, network_to_json};
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyKeyError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyTuple};
 
@@ -287,6 +287,23 @@ impl Network {
         html::text(&self.__str__())
     }
 
+    /// The record of this name, for pickles.
+    fn _record(slf: &Bound<'_, Self>, name: &str) -> PyResult<Record> {
+        let found = slf
+            .get()
+            .with(|network| network.records().iter().position(|record| record.name == name));
+        let id = found.ok_or_else(|| PyKeyError::new_err(name.to_string()))?;
+        Record::of(slf, RecordId(id as u16))
+    }
+
+    /// The cell of this name, for pickles.
+    fn _cell(slf: &Bound<'_, Self>, name: &str) -> PyResult<Cell> {
+        let found =
+            slf.get().with(|network| network.cells().iter().position(|cell| cell.name() == name));
+        let kind = found.ok_or_else(|| PyKeyError::new_err(name.to_string()))?;
+        Ok(Cell::of(slf, Kind::new(kind)))
+    }
+
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
         Ok((slf.get_type().getattr("from_json")?, (slf.get().to_json()?,)))
     }
@@ -354,6 +371,10 @@ impl Record {
             fields.set_item(name, shapes::to_tuple(py, *shape)?)?;
         }
         Ok(fields)
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        Ok((self.network.bind(py).getattr("_record")?, (self.name.clone(),)))
     }
 
     fn __repr__(&self) -> String {
