@@ -29,7 +29,7 @@ pub(crate) fn declare(
     let owner = network.get();
     let traced = CellParts::new(name, record.get().id);
     let trace = Trace { network: owner.begin(name)?, parts: traced, ended: false };
-    let builder = CellBuilder { trace: Mutex::new(trace) };
+    let builder = CellBuilder { owner: network.clone().unbind(), trace: Mutex::new(trace) };
     let added = Bound::new(network.py(), builder).and_then(|builder| {
         let outputs = function.call1((&builder,))?;
         builder.get().finish(&builder, &outputs)
@@ -49,6 +49,7 @@ pub(crate) fn declare(
 /// The cell that is being declared: the argument of the function below `@net.cell(record)`.
 #[pyclass(frozen, module = "edbatch")]
 pub(crate) struct CellBuilder {
+    owner: Py<Network>,
     trace: Mutex<Trace>,
 }
 
@@ -123,14 +124,7 @@ impl CellBuilder {
     }
 
     fn check_record(&self, record: &Record, port: &str) -> PyResult<()> {
-        let trace = self.trace()?;
-        let declared = trace.network.records().get(usize::from(record.id.0));
-        let same = declared.is_some_and(|declared| {
-            let fields = declared.fields.iter().map(|field| (&field.name, field.shape));
-            fields.eq(record.shapes.iter().map(|(name, shape)| (name, *shape)))
-        });
-        drop(trace);
-        match same {
+        match record.belongs_to(self.owner.get()) {
             true => Ok(()),
             false => Err(self.error(&format!("port {port}"), &[], "a record of this network")),
         }

@@ -331,9 +331,13 @@ impl Record {
         &self.name
     }
 
+    pub(crate) fn belongs_to(&self, network: &Network) -> bool {
+        self.network.get().is(network)
+    }
+
     /// Checks that the record belongs to a network.
     pub(crate) fn check(&self, network: &Network) -> PyResult<()> {
-        if self.network.get().is(network) {
+        if self.belongs_to(network) {
             return Ok(());
         }
         Err(CellError::new_err(format!(

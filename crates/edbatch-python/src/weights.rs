@@ -188,8 +188,8 @@ impl Weights {
     }
 
     /// The names of all tensors.
-    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(py, self.declared.parameters().iter().map(|declared| &declared.name))
+    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.shapes(py)?.call_method0("keys")
     }
 
     /// Copies of all tensors.
