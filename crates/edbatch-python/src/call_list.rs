@@ -8,14 +8,15 @@ use std::sync::Arc;
 
 use edbatch::graph::{Arity, Dag, RecordId, Value};
 use edbatch::models;
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyInt, PyList, PyTuple};
+use pyo3::types::{PyList, PyTuple};
 
 use crate::cell::Cell;
 use crate::errors::{self, CallError, FileError};
 use crate::from_arrays::{self, Arrays};
 use crate::html;
+use crate::ints::{int, iterable, row};
 use crate::network::{Network, Record};
 
 /// The calls of one input, with the values that it gives and emits. It can be run again and again,
@@ -213,46 +214,6 @@ fn place(cell: &Cell, index: usize) -> String {
     let tables = cell.tables.len();
     let operand = cell.tables.get(index).map_or_else(|| port(index - tables), String::as_str);
     format!("call of {}: {operand}", cell.name)
-}
-
-#[cold]
-fn iterable<'py>(
-    operand: &Bound<'py, PyAny>,
-    place: impl Fn() -> String,
-) -> PyResult<Bound<'py, pyo3::types::PyIterator>> {
-    operand.try_iter().map_err(|_| {
-        let got = crate::operand::type_name(operand);
-        PyTypeError::new_err(format!("{}: expected a list of values, got {got}", place()))
-    })
-}
-
-/// Reads an int that is no bool.
-#[inline]
-fn int(object: &Bound<'_, PyAny>, place: impl Fn() -> String, what: &str) -> PyResult<i64> {
-    if object.is_exact_instance_of::<PyInt>()
-        && let Ok(number) = object.extract()
-    {
-        return Ok(number);
-    }
-    other_int(object, place, what)
-}
-
-#[cold]
-fn other_int(object: &Bound<'_, PyAny>, place: impl Fn() -> String, what: &str) -> PyResult<i64> {
-    let number = object.extract::<i64>().ok();
-    number.filter(|_| !object.is_instance_of::<PyBool>()).ok_or_else(|| {
-        let got = object.repr().map_or_else(|_| "?".into(), |text| text.to_string());
-        PyTypeError::new_err(format!("{}: expected {what}, an int, got {got}", place()))
-    })
-}
-
-/// Reads a row of a table.
-#[inline]
-fn row(object: &Bound<'_, PyAny>, place: impl Fn() -> String) -> PyResult<u32> {
-    let number = int(object, &place, "a row")?;
-    u32::try_from(number).map_err(|_| {
-        CallError::new_err(format!("{}: row {number} does not exist: rows begin at 0", place()))
-    })
 }
 
 #[pymethods]

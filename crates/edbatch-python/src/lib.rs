@@ -16,6 +16,7 @@ mod folder;
 mod from_arrays;
 mod html;
 mod inputs;
+mod ints;
 mod model;
 mod network;
 mod operand;

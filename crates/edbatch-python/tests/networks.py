@@ -12,7 +12,7 @@ class Trees:
     def __init__(self, width=8):
         self.net = net = ed.Network()
         self.state, self.logits = net.record("state", h=width), net.record("logits", y=5)
-        self.none = net.initial(self.state, "none.h")
+        self.none = net.initial(self.state, h="none.h")
         state, logits = self.state, self.logits
 
         @net.cell(state)
@@ -91,7 +91,7 @@ class RandomNetwork:
         return self.net.record(f"r{index}", **fields)
 
     def initial_value(self, record):
-        return self.net.initial(record, *(f"{record.name}.{field}" for field in record.fields))
+        return self.net.initial(record, **{f: f"{record.name}.{f}" for f in record.fields})
 
     def cell(self, index):
         rng, out = self.rng, self.rng.choice(self.records)

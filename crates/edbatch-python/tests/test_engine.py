@@ -300,7 +300,7 @@ def test_notebooks_show_escaped_text_of_bounded_size():
     cell = net.cell(state, name="<script>alert(1)</script>")(
         lambda c: c.lookup("<b>", "&\"w", (9, 4)) + sum(c.many("all", state).sum())
     )
-    net.initial(state, "none")
+    net.initial(state, h="none")
     engine = ed.Engine(net, ed.Weights.random(net), counts=True)
     lists = []
     for _ in range(60):

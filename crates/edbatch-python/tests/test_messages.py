@@ -201,10 +201,10 @@ def test_declarations_say_what_is_wrong():
         net.record("empty")  # HERE
     with raises(ed.CellError, "field h: expected a vector or a matrix of 1 to 2^31 - 1"):
         net.record("bad", h=(1, 2, 3))  # HERE
-    with raises(ed.CellError, "initial value: expected a parameter for each field, 1 in total"):
-        net.initial(state, "a", "b")  # HERE
+    with raises(ed.CellError, "initial value of state: expected the name of a parameter for each of the fields h"):
+        net.initial(state, h="a", c="b")  # HERE
     with raises(ed.CellError, "record foreign: expected a record of this network"):
-        net.initial(foreign, "a")  # HERE
+        net.initial(foreign, h="a")  # HERE
     with raises(ed.CellError, "record foreign: expected a record of this network"):
         net.cell(foreign)  # HERE
     with raises(ed.CellError, "cell node: port p: expected a record of this network"):
