@@ -11,6 +11,7 @@ import random
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -221,7 +222,38 @@ def costs():
     print(f"an await with its call and its round, 64 inputs: {each:.0f} ns")
 
 
+def of_threads(hidden=256, runs=20):
+    """Two Python threads on forks beside one thread: the speed on two free cores."""
+    model, rng = TreeLstm(hidden), random.Random(1)
+    lists = []
+    for _ in range(TREES):
+        calls = ed.CallList(model.net)
+        model.build(calls, random_tree(rng, LEAVES))
+        lists.append(calls)
+    engine = ed.Engine(model.net, model.weights)
+    forks = [engine.fork(), engine.fork()]
+
+    def work(fork):
+        for _ in range(runs):
+            fork.run(lists)
+
+    def timed(forks):
+        started = [threading.Thread(target=work, args=(fork,)) for fork in forks]
+        start = time.perf_counter()
+        for thread in started:
+            thread.start()
+        for thread in started:
+            thread.join()
+        return time.perf_counter() - start
+
+    timed(forks)
+    pairs = [(timed(forks[:1]), timed(forks)) for _ in range(5)]
+    speed = statistics.median(2 * one / two for one, two in pairs)
+    print(f"two threads on forks: {speed:.2f} times the speed of one")
+
+
 if __name__ == "__main__":
     costs()
+    of_threads()
     for width in [int(width) for width in sys.argv[1:]] or [128, 256]:
         shares(width)

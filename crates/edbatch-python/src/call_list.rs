@@ -46,7 +46,8 @@ enum List {
 impl CallList {
     pub(crate) fn of(network: Py<Network>, list: models::CallList) -> Self {
         let (made, first) = (from_arrays::values_of(&list), 0);
-        Self { network, list: List::Own(list), made, first, rows: vec![], values: vec![] }
+        let (rows, values) = (Vec::with_capacity(8), Vec::with_capacity(8));
+        Self { network, list: List::Own(list), made, first, rows, values }
     }
 
     /// Returns the list, to change it.

@@ -29,7 +29,7 @@ use crate::{arrays, errors, exclusive};
 /// `build(b, input)` is called for each input before anything runs. If it is a coroutine, it may
 /// await computed values.
 ///
-/// Options: `threads` (1 to 1024), `policy` (a name as of `edbatch infer --policy`, or the file of
+/// Options: `threads` (1 to 1000), `policy` (a name as of `edbatch infer --policy`, or the file of
 /// a learned policy), `memory_limit` and `fold_tables` in bytes, `counts` for `report`, `work` (a
 /// function that returns the relative cost of an input, to divide inputs between threads), and
 /// `device`: "cpu", "cuda", "cuda:1" or "cuda-emulated".

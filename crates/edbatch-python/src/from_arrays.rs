@@ -116,12 +116,11 @@ fn of_call(index: usize, rows: &[i32], error: edbatch::graph::CallError) -> PyEr
 /// Returns the values of a list in the order of their numbers in a file: given ones, then calls.
 pub(crate) fn values_of(list: &models::CallList) -> Vec<Value> {
     let (graph, initial) = (list.graph(), list.network().initial_values().len());
-    let given = (initial..graph.given().len()).map(|index| given_value(list, index));
-    given.chain((0..graph.nodes()).map(|node| Value::from(NodeId::new(node)))).collect()
-}
-
-fn given_value(list: &models::CallList, index: usize) -> Value {
-    list.graph().given_value(index).expect("a given value of the graph")
+    let given = (initial..graph.given().len()).filter_map(|index| graph.given_value(index));
+    // Room for the calls of a small input, made one by one.
+    let mut values = Vec::with_capacity((graph.given().len() - initial + graph.nodes()).max(64));
+    values.extend(given.chain((0..graph.nodes()).map(|node| Value::from(NodeId::new(node)))));
+    values
 }
 
 /// Gives a value to a list: an array for each field, or a single one with all elements.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use edbatch::graph::Dag;
-use edbatch::models::{self, Folder, Lexicon, ZooInput};
+use edbatch::models::{self, Folder, ZooInput};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
@@ -143,12 +143,8 @@ fn line(folder: &Folder, object: &Bound<'_, PyAny>) -> PyResult<Input> {
             type_name(object)
         ))
     })?;
-    let name = match folder.lexicon() {
-        Lexicon::Lattices { .. } => "line.jsonl",
-        _ => "line",
-    };
     let reader = Box::new(Cursor::new(text.into_bytes()));
-    let mut inputs = folder.inputs_from(reader, Path::new(name));
+    let mut inputs = folder.inputs_from(reader, Path::new("line"));
     let input = inputs.next().ok_or_else(|| FileError::new_err("expected a line, got none"))?;
     let input = input.map_err(|error| FileError::new_err(error.to_string()))?;
     if inputs.next().is_some() {
