@@ -147,8 +147,8 @@ impl CallList {
             format!("value {number} does not exist: {last}")
         } else if number >= 0 {
             format!(
-                "value {number} was made before an await or `clear`, and was not carried: name it \
-                 behind the awaited value, `answer, v = await b.fetch(…, v)`, and use the value \
+                "value {number} was made before an await or `clear`, and was not carried: pass it \
+                 after the awaited value, `answer, v = await b.fetch(…, v)`, and use the value \
                  that comes back"
             )
         } else {
@@ -284,9 +284,9 @@ impl CallList {
     }
 
     /// Makes a list from arrays of calls, in order. `kinds` has the kind of each call (uint16,
-    /// `Cell.kind`), `operands` the operands of all calls (int32): rows, then values. Those of call
-    /// i are `operands[offsets[i]:offsets[i + 1]]`; `offsets` (uint32) has an entry more than
-    /// there are calls. `emit` has the emitted values (int32). `give` is a list of pairs of a
+    /// `Cell.kind`), `operands` the operands of all calls (int32): rows, then values. Call i
+    /// has `operands[offsets[i]:offsets[i + 1]]`; `offsets` (uint32) has an entry more than there
+    /// are calls. `emit` has the emitted values (int32). `give` is a list of pairs of a
     /// record and an array. Given values are numbered first, from 0, then the calls.
     ///
     /// Raises CallError with the number of the call.

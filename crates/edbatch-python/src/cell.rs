@@ -181,7 +181,7 @@ impl CellBuilder {
     /// Adds a port that takes one value. Returns its fields: `h, c = c.one("state", state)`, or
     /// `c.one("state", state).h`.
     ///
-    /// Raises CellError behind a port that takes any number of values.
+    /// Raises CellError after a port that takes any number of values.
     #[pyo3(signature = (name, record, /))]
     fn one<'py>(
         slf: &Bound<'py, Self>,
@@ -197,7 +197,7 @@ impl CellBuilder {
     /// Adds a port that takes one or more values, the last of the cell. Its values are reduced:
     /// `h, c = c.many("children", state).sum()`.
     ///
-    /// Raises CellError behind another such port.
+    /// Raises CellError after another such port.
     #[pyo3(signature = (name, record, /))]
     fn many(slf: &Bound<'_, Self>, name: &str, record: &Bound<'_, Record>) -> PyResult<Values> {
         slf.get().check_record(record.get(), name)?;

@@ -1,4 +1,4 @@
-//! Exceptions, and their texts, which are those of the Rust library.
+//! Exceptions. Their texts are the Rust library's.
 
 use edbatch::graph::{self, CallErrorReason};
 use edbatch::models::{BuildError, GiveError};
@@ -90,7 +90,7 @@ pub(crate) fn engine(error: EngineError) -> PyErr {
     }
 }
 
-/// The error of a mini-batch. Those of inputs are exceptions of their own, see [`input`].
+/// Converts the error of a mini-batch.
 pub(crate) fn run(error: RunError) -> PyErr {
     match error {
         RunError::Memory { .. } | RunError::Backend(BackendError::Memory { .. }) => {

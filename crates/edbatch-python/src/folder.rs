@@ -15,8 +15,8 @@ use crate::options::{Device, Options};
 use crate::weights::Weights;
 
 /// Loads a model of the zoo or a network from its folder, as an engine. The inputs of a model are
-/// lines of text, as its reader takes them; those of a network are call lists, or lines of JSON.
-/// Options are those of Engine.
+/// lines of text, in the format of its reader. A network takes call lists, or lines of JSON.
+/// Takes the options of Engine.
 ///
 /// Raises FileError or WeightsError if a file is missing or invalid.
 #[pyfunction]

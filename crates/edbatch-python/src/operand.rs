@@ -67,11 +67,11 @@ pub(crate) fn tensor_of(
     }
     let expected = match object.cast::<PyTuple>() {
         Ok(_) => "a tensor, got the fields of a value: write `h, = …` with a name for each field, \
-                  or `.h` behind it"
+                  or append `.h`"
             .into(),
         Err(_) if object.is_instance_of::<Values>() => {
-            "a tensor, got the values at a port: write `.sum()` or another reduction behind it, \
-             and a name for each field"
+            "a tensor, got the values at a port: append `.sum()` or another reduction, and name each \
+             of its fields"
                 .into()
         }
         Err(_) => format!("a tensor, got {}", type_name(object)),

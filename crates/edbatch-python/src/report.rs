@@ -197,7 +197,7 @@ impl Schedule {
     }
 }
 
-/// What `Engine.learn` learned: the numbers of batches on mini-batches that were held out.
+/// The result of `Engine.learn`: the numbers of batches on the mini-batches held out.
 #[pyclass(frozen, get_all, module = "edbatch")]
 pub(crate) struct Outcome {
     /// Number of episodes; each scheduled one mini-batch.

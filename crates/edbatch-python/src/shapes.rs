@@ -40,7 +40,7 @@ pub(crate) fn to_tuple(py: Python<'_>, shape: Shape) -> PyResult<Bound<'_, PyTup
     }
 }
 
-/// Reads a number, unless the object is none.
+/// Reads a number. Returns `None` for a bool and for other objects.
 pub(crate) fn number(object: &Bound<'_, PyAny>) -> Option<f64> {
     if object.is_instance_of::<PyBool>() {
         return None;

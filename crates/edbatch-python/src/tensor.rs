@@ -172,7 +172,7 @@ impl Tensor {
             return Err(cell.get().error("index", &[*shape], expected));
         };
         let operand = var_of(cell, slf.as_any(), "slice")?;
-        // A range that is empty or begins before the first row is none of the tensor's.
+        // An empty range, or one that begins before the first row, is an error of the slice.
         let start_row = u32::try_from(start).unwrap_or(u32::MAX);
         let rows = u32::try_from(end - start).unwrap_or(0);
         Self::made(cell, Op::Slice { start: start_row, rows }, vec![operand])

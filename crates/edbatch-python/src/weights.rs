@@ -207,7 +207,7 @@ impl Weights {
         PyList::new(py, pairs.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// A copy of a tensor, or the default if there is none of this name.
+    /// A copy of a tensor, or the default if it does not exist.
     #[pyo3(signature = (name, default=None, /))]
     fn get<'py>(
         &self,

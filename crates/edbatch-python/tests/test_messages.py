@@ -65,7 +65,7 @@ CELL_ERRORS = {
     ),
     "values as a tensor": (
         lambda c, s, b: matrix(c) @ c.many("p", s),  # HERE
-        "matmul: expected a tensor, got the values at a port: write `.sum()`",
+        "matmul: expected a tensor, got the values at a port: append `.sum()`",
     ),
     "array as a tensor": (
         lambda c, s, b: vector(c) + np.ones(4),  # HERE
