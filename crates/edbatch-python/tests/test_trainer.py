@@ -222,11 +222,11 @@ def test_optimizers_train(optimizer, text):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"optimizer": ed.sgd(-1.0)}, "rate: expected a number of at least 0, got -1"),
+        ({"optimizer": ed.sgd(-1.0)}, "rate: expected a finite number of at least 0, got -1"),
         ({"rate": "linear"}, "rate: expected constant, step:EVERY:FACTOR"),
         ({"clip_norm": 1.0, "clip_value": 1.0}, "expected clip_norm or clip_value, got both"),
         ({"groups": {"w": ed.Group()}}, "no parameter of the model has a name that begins with `w`"),
-        ({"policy": "best"}, "policy: "),
+        ({"policy": "best"}, "policy best: No such file"),
     ],
 )
 def test_invalid_options_are_errors(options, message):

@@ -1,7 +1,7 @@
 """The compiled module."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, KeysView, Sequence
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from typing import Any, NewType, SupportsFloat, TypeVar, final
 
 import numpy as np
@@ -20,20 +20,30 @@ __all__ = [
     "Engine",
     "FileError",
     "Graph",
+    "Group",
     "Index",
     "Network",
+    "Optimizer",
     "Outcome",
     "Record",
     "Report",
     "Schedule",
     "Statistics",
     "Tensor",
+    "TrainReport",
+    "Trainer",
     "Values",
     "Weights",
     "WeightsError",
     "__version__",
+    "ada_grad",
+    "adam",
+    "adam_w",
     "load",
+    "rms_prop",
+    "run_command",
     "save",
+    "sgd",
 ]
 __version__: str
 
@@ -219,6 +229,15 @@ class Weights:
     def save(self, path: _Path, /) -> None: ...
     @staticmethod
     def random(network: Network, /, seed: int = 0) -> Weights: ...
+    @staticmethod
+    def from_state_dict(
+        network: Network,
+        state: Mapping[str, Any],
+        /,
+        rename: dict[str, str] | None = None,
+        recurrent: dict[str, str] | None = None,
+    ) -> Weights: ...
+    def to_state_dict(self, *, recurrent: dict[str, str] | None = None) -> dict[str, _Floats]: ...
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]: ...
     def keys(self) -> KeysView[str]: ...
@@ -332,6 +351,113 @@ class Outcome:
     @property
     def bound(self) -> int: ...
 
+@final
+class Optimizer:
+    def __eq__(self, other: object, /) -> bool: ...
+
+def sgd(
+    rate: float,
+    *,
+    momentum: float = 0.0,
+    dampening: float = 0.0,
+    nesterov: bool = False,
+    decay: float = 0.0,
+) -> Optimizer: ...
+def ada_grad(
+    rate: float = 1e-2,
+    *,
+    rate_decay: float = 0.0,
+    initial: float = 0.0,
+    epsilon: float = 1e-10,
+    decay: float = 0.0,
+) -> Optimizer: ...
+def rms_prop(
+    rate: float = 1e-2,
+    *,
+    alpha: float = 0.99,
+    epsilon: float = 1e-8,
+    momentum: float = 0.0,
+    centered: bool = False,
+    decay: float = 0.0,
+) -> Optimizer: ...
+def adam(
+    rate: float = 1e-3,
+    *,
+    betas: tuple[float, float] = (0.9, 0.999),
+    epsilon: float = 1e-8,
+    decay: float = 0.0,
+) -> Optimizer: ...
+def adam_w(
+    rate: float = 1e-3,
+    *,
+    betas: tuple[float, float] = (0.9, 0.999),
+    epsilon: float = 1e-8,
+    decay: float = 1e-2,
+) -> Optimizer: ...
+
+@final
+class Group:
+    def __new__(
+        cls, *, factor: float = 1.0, decay: float | None = None, frozen: bool = False
+    ) -> Group: ...
+    def __eq__(self, other: object, /) -> bool: ...
+
+@final
+class TrainReport:
+    @property
+    def loss(self) -> float: ...
+    @property
+    def terms(self) -> int: ...
+    @property
+    def gradient_norm(self) -> float: ...
+    @property
+    def seconds(self) -> dict[str, float]: ...
+
+@final
+class Trainer:
+    def __new__(
+        cls,
+        network: Network,
+        weights: Weights,
+        build: Callable[..., None] | None = None,
+        *,
+        optimizer: Optimizer | None = None,
+        rate: str | None = None,
+        warm_up: int = 0,
+        groups: dict[str, Group] | None = None,
+        clip_norm: float | None = None,
+        clip_value: float | None = None,
+        given_gradients: bool = False,
+        dropout: bool = True,
+        seed: int = 0,
+        threads: int = 1,
+        policy: _Path | None = None,
+        memory_limit: int | None = None,
+        work: Callable[..., float] | None = None,
+    ) -> Trainer: ...
+    def train(
+        self, inputs: Iterable[Any], targets: Iterable[npt.ArrayLike], /
+    ) -> TrainReport: ...
+    def accumulate(
+        self, inputs: Iterable[Any], targets: Iterable[npt.ArrayLike], /, weight: float = 1.0
+    ) -> tuple[float, int]: ...
+    def update(self) -> float: ...
+    def forward(self, inputs: Iterable[Any], /) -> list[Any]: ...
+    def backward(self, gradients: Iterable[Any], /) -> list[Any]: ...
+    def gradients(self) -> dict[str, _Floats]: ...
+    def clear_gradients(self) -> None: ...
+    def parameters(self) -> Weights: ...
+    def set_parameters(self, weights: Weights, /) -> None: ...
+    def state(self) -> bytes: ...
+    def set_state(self, state: bytes, /) -> None: ...
+    def save(self, path: _Path, /) -> None: ...
+    def end_epoch(self, loss: float = 0.0, /) -> None: ...
+    @property
+    def learning_rate(self) -> float: ...
+    @property
+    def updates(self) -> int: ...
+    def set_updates(self, updates: int, /) -> None: ...
+
 def load(
     folder: _Path,
     /,
@@ -344,3 +470,4 @@ def load(
     device: str = "cpu",
 ) -> Engine: ...
 def save(folder: _Path, network: Network, weights: Weights, /) -> None: ...
+def run_command(arguments: list[str]) -> int: ...
