@@ -26,14 +26,14 @@ use crate::{arrays, exclusive};
 
 /// A network with its weights, which it trains on mini-batches.
 ///
-/// Inputs are those of an Engine: call lists, or whatever `build` wires. It must not await.
+/// Inputs are call lists, or wired by `build`, as for an Engine; but `build` must not await.
 /// `train` is a step for a cross-entropy; `forward` and `backward` leave the loss to you.
 /// Gradients add up until `update` or `clear_gradients`.
 ///
 /// Options: `optimizer`, `rate` (its change by epochs: "step:EVERY:FACTOR", "exponential:FACTOR",
 /// "cosine:EPOCHS" or "plateau:FACTOR:PATIENCE"), `warm_up` (a number of updates), `groups` (a
 /// Group for each prefix of names), `clip_norm` or `clip_value`, `given_gradients` for `backward`,
-/// `dropout=False` to compute it as engines do, its `seed`, and those of an Engine.
+/// `seed` of dropout, `dropout=False` to turn it off, and the options of an Engine.
 ///
 /// Raises WeightsError if the weights do not fit the network, and ValueError for invalid options.
 #[pyclass(frozen, weakref, module = "edbatch")]
@@ -302,8 +302,8 @@ impl Trainer {
         outputs.into_iter().map(|rows| arrays::of_rows(inputs.py(), rows)).collect()
     }
 
-    /// Adds the gradients of a loss to the gradients of parameters. `gradients` has those of the
-    /// arrays that `forward` returned, in the same shapes. With `given_gradients=True`, returns
+    /// Adds the gradients of a loss to the gradients of parameters. `gradients` has an
+    /// array for each array that `forward` returned, of the same shape. With `given_gradients=True`, returns
     /// for each input the gradients of the values that it gave, in order, as `forward` returns
     /// emitted ones.
     ///
@@ -319,7 +319,7 @@ impl Trainer {
     }
 
     /// The gradients of all parameters by name, in their shapes: sums since they were cleared.
-    /// Those of frozen parameters are zero.
+    /// Frozen parameters have zeros.
     ///
     /// Raises ValueError if one is not finite.
     fn gradients<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -394,8 +394,8 @@ impl Trainer {
         Ok(self.lock()?.updates())
     }
 
-    /// Sets the number of updates, on which dropout and the warm-up depend. For optimizers of your
-    /// own, which update by `set_parameters`.
+    /// Sets the number of updates. Dropout and the warm-up depend on it. For optimizers of your own,
+    /// which update by `set_parameters`.
     #[pyo3(signature = (updates, /))]
     fn set_updates(&self, updates: u64) -> PyResult<()> {
         self.lock()?.set_updates(updates);

@@ -13,7 +13,7 @@ const PACKAGE: &str = "crates/edbatch-python";
 /// The maximum size of the wheel in bytes.
 const MAX_WHEEL: u64 = 12_000_000;
 
-/// The notebooks, and the module that each needs apart from those of the test environment.
+/// The notebooks. Some need a module that the test environment lacks.
 const NOTEBOOKS: [(&str, Option<&str>); 3] = [
     ("docs/notebooks/1_own_model.ipynb", None),
     ("docs/notebooks/2_weights_and_report.ipynb", None),
@@ -108,7 +108,7 @@ fn runs_alone(wheel: &Path) -> Result<bool, Failure> {
         && version.arg("--version").status()?.success())
 }
 
-/// Runs the notebooks of which all modules are installed.
+/// Runs the notebooks whose modules are installed.
 fn notebooks(skips: &Skips) -> Result<Command, Failure> {
     let mut run = module("pytest", &["-q", "--nbmake", "-p", "no:cacheprovider"]);
     for (notebook, needs) in NOTEBOOKS {

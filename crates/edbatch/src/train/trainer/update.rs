@@ -16,8 +16,8 @@ impl<M: Model> Trainer<M> {
         self.steps
     }
 
-    /// Sets the number of updates, on which masks of dropout and the warm-up depend. For callers
-    /// that update the parameters by themselves, with [`set_parameters`](Self::set_parameters).
+    /// Sets the number of updates. The masks of dropout and the warm-up depend on it. For callers
+    /// that update the parameters themselves, by [`set_parameters`](Self::set_parameters).
     pub fn set_updates(&mut self, updates: u64) {
         self.steps = updates;
     }
