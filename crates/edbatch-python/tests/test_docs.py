@@ -25,6 +25,6 @@ def test_blocks_run_in_order(page):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile(code, f"{page}, block {index}", "exec"), namespace)
-        if index + 1 < len(blocks) and blocks[index + 1][0] == "text":
+        if printed.getvalue() and index + 1 < len(blocks) and blocks[index + 1][0] == "text":
             assert printed.getvalue() == blocks[index + 1][1]
     assert count > 0

@@ -29,6 +29,7 @@ def fail(number):
     raise Broken(number)
 
 
+@pytest.mark.smoke
 def test_a_failing_input_leaves_the_others_their_bits():
     model, inputs = Trees(), list(enumerate(trees(64)))
     expected = [bits(out) for out in model.engine(lambda b, x: model.build(b, x[1])).run(inputs)]
@@ -49,6 +50,7 @@ def test_run_raises_the_first_exception_as_it_was_with_a_note():
     assert traceback.extract_tb(caught.value.__traceback__)[-1].name == "fail"
 
 
+@pytest.mark.smoke
 def test_a_coroutine_fails_alone_in_any_round():
     model = Trees()
 
@@ -78,6 +80,7 @@ def test_a_coroutine_fails_alone_in_any_round():
         assert caught.value.args == (5,) and caught.value.__notes__ == ["input 5 of 16"]
 
 
+@pytest.mark.smoke
 def test_outputs_are_arrays_of_rows_or_lists_of_vectors():
     model = Trees()
 
@@ -352,6 +355,7 @@ def test_a_list_that_is_run_can_change_afterwards():
     assert engine.run([calls])[0].shape == (0, 0)
 
 
+@pytest.mark.smoke
 def test_weights_are_a_mapping_of_copies(tmp_path):
     model = Trees()
     weights, file = model.weights, tmp_path / "w.safetensors"
@@ -368,6 +372,7 @@ def test_weights_are_a_mapping_of_copies(tmp_path):
     np.testing.assert_array_equal(halved["u"], weights["u"] / 2)
 
 
+@pytest.mark.smoke
 def test_folders_of_networks_and_of_models_load(tmp_path):
     model, inputs = Trees(), trees(5)
     ed.save(tmp_path / "network", model.net, model.weights)

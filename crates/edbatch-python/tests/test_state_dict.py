@@ -127,6 +127,7 @@ def check(name, model, zero=None, **options):
     return weights, state
 
 
+@pytest.mark.smoke
 def test_lstm_of_two_layers_in_both_directions_equals_pytorch():
     options = {"recurrent": {"rnn": "rnn"}}
     weights, state = check("lstm", bidirectional_lstm(), zeros(h0=4, c0=4), **options)
@@ -149,6 +150,7 @@ def test_gru_equals_pytorch():
     np.testing.assert_array_equal(back["rnn.weight_ih_l0"], state["rnn.weight_ih_l0"])
 
 
+@pytest.mark.smoke
 def test_attention_of_four_linear_modules_equals_pytorch():
     weights, state = check("attention", attention(), rename={"layers.0.": ""})
     back = weights.to_state_dict()

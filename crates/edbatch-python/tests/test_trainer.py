@@ -62,6 +62,7 @@ def test_losses_fall_and_are_cross_entropies():
     assert train.updates == 51
 
 
+@pytest.mark.smoke
 def test_an_engine_of_the_parameters_computes_what_forward_returns():
     net, build, *_ = model()
     train = ed.Trainer(net, ed.Weights.random(net, seed=1), build)
