@@ -57,7 +57,7 @@ pub(super) fn pass(smoke: bool, skips: &Skips) -> Result<bool, Failure> {
         return Ok(tests.status()?.success());
     }
     let mypy = ["--strict", "-p", "edbatch"];
-    let stubs = ["edbatch", "--mypy-config-file", "pyproject.toml"];
+    let stubs = ["edbatch._native", "--mypy-config-file", "pyproject.toml"];
     let commands = [
         cargo(&["fmt", "--check"]),
         cargo(&["clippy", "--all-targets", "--", "-D", "warnings"]),

@@ -383,14 +383,14 @@ def rms_prop(
 def adam(
     rate: float = 1e-3,
     *,
-    betas: tuple[float, float] = (0.9, 0.999),
+    betas: tuple[float, float] = ...,
     epsilon: float = 1e-8,
     decay: float = 0.0,
 ) -> Optimizer: ...
 def adam_w(
     rate: float = 1e-3,
     *,
-    betas: tuple[float, float] = (0.9, 0.999),
+    betas: tuple[float, float] = ...,
     epsilon: float = 1e-8,
     decay: float = 1e-2,
 ) -> Optimizer: ...
