@@ -2,10 +2,11 @@
 
 use std::io::Cursor;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use edbatch::graph::Dag;
-use edbatch::models::{self, Folder, ZooInput};
+use edbatch::models::{self, Folder, IndexedTree, ZooInput};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
@@ -33,11 +34,13 @@ pub(crate) struct Wirer {
 pub(crate) struct Run {
     empty: Arc<models::CallList>,
     pub(crate) stop: Stop,
+    /// The number of inputs so far.
+    inputs: AtomicU32,
 }
 
 impl Run {
     pub(crate) fn of(model: &Wired) -> Self {
-        Self { empty: model.empty.clone(), stop: Stop::default() }
+        Self { empty: model.empty.clone(), stop: Stop::default(), inputs: AtomicU32::new(0) }
     }
 }
 
@@ -73,12 +76,13 @@ impl Wirer {
     }
 
     fn try_wire(&self, run: &Run, object: &Bound<'_, PyAny>) -> PyResult<Input> {
+        let number = run.inputs.fetch_add(1, Ordering::Relaxed);
         if let Ok(list) = object.cast::<CallList>() {
             return self.kept(list);
         }
         match (&self.build, &self.folder) {
             (Some(build), _) => self.built(run, build.bind(object.py()), object),
-            (None, Some(folder)) => line(folder, object),
+            (None, Some(folder)) => line(folder, number, object),
             (None, None) => Err(PyTypeError::new_err(format!(
                 "expected a CallList, got {}: for inputs of your own, give the engine a function, \
                  Engine(network, weights, build)",
@@ -134,8 +138,9 @@ impl Wirer {
     }
 }
 
-/// Reads an input from a line of text, as the folder's reader takes it.
-fn line(folder: &Folder, object: &Bound<'_, PyAny>) -> PyResult<Input> {
+/// Reads an input from a line of text, as the folder's reader takes it. One model depends on the
+/// number of the line.
+fn line(folder: &Folder, number: u32, object: &Bound<'_, PyAny>) -> PyResult<Input> {
     let text: String = object.extract().map_err(|_| {
         PyTypeError::new_err(format!(
             "expected a line of text, as in {}, got {}",
@@ -154,6 +159,9 @@ fn line(folder: &Folder, object: &Bound<'_, PyAny>) -> PyResult<Input> {
         ZooInput::CallList(list) => {
             let calls = list.graph().nodes();
             Input::new(Wiring::Built(list), calls)
+        }
+        ZooInput::Tree(tree) => {
+            Input::new(Wiring::Zoo(ZooInput::Tree(IndexedTree { index: number, ..tree })), 1)
         }
         input => Input::new(Wiring::Zoo(input), 1),
     })

@@ -1,7 +1,9 @@
 """What is kept: pickles, weights, folders; and what notebooks show."""
 
+import json
 import os
 import pickle
+from pathlib import Path
 
 import edbatch as ed
 import numpy as np
@@ -89,14 +91,27 @@ def test_folders_of_networks_and_of_models_load(tmp_path):
     assert [bits(out) for out in engine.run([calls.to_json() for calls in lists])] == expected
     model.net.save(tmp_path / "network.json")
     assert ed.Network.load(tmp_path / "network.json") == model.net
-    goldens = os.path.join(os.path.dirname(__file__), "../../edbatch/tests/goldens-small")
-    folder = os.path.join(goldens, "tree_lstm")
-    engine = ed.load(folder)
-    with open(os.path.join(folder, "trees.txt"), encoding="utf-8") as file:
-        lines = file.read().splitlines()
-    outputs = engine.run(lines)
-    assert len(outputs) == len(lines) and outputs[0].dtype == np.float32
-    results = engine.run_each([lines[0], "no tree", 3])
-    assert bits(results[0]) == bits(outputs[0])
+
+
+GOLDENS = Path(__file__).parents[2] / "edbatch/tests/goldens-small"
+
+
+@pytest.mark.parametrize("name", sorted(os.listdir(GOLDENS)))
+def test_a_model_of_the_zoo_runs_on_lines_of_text(name):
+    folder = GOLDENS / name
+    lines = (folder / json.loads((folder / "config.json").read_text())["input"]).read_text("utf-8")
+    outputs = ed.load(folder).run(lines.splitlines())
+    expected = map(json.loads, (folder / "expected.jsonl").read_text("utf-8").splitlines())
+    for output, line in zip(outputs, expected, strict=True):
+        assert output.shape[0] == len(line["logits"])
+        if len(output):
+            np.testing.assert_allclose(output, line["logits"], rtol=1e-4, atol=1e-5)
+
+
+def test_a_line_that_is_not_an_input_fails_alone():
+    engine = ed.load(GOLDENS / "tree_lstm")
+    good = (GOLDENS / "tree_lstm/trees.txt").read_text("utf-8").splitlines()[0]
+    results = engine.run_each([good, "no tree", 3])
+    assert bits(results[0]) == bits(engine.run([good])[0])
     assert isinstance(results[1], ed.FileError) and isinstance(results[2], TypeError)
     assert "expected a line of text" in str(results[2])
