@@ -17,6 +17,7 @@ mod from_arrays;
 mod html;
 mod inputs;
 mod ints;
+mod mini_batch;
 mod model;
 mod network;
 mod operand;
