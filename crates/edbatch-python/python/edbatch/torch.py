@@ -29,8 +29,8 @@ class Layer(nn.Module):
     Under ``torch.no_grad()``, or if no gradient is wanted, nothing is kept for a way back. Dropout
     follows ``train()`` and ``eval()``.
 
-    ``weights`` are the initial parameters: drawn at random by default, by torch's generator. The
-    options ``threads``, ``policy`` and ``work`` are those of an Engine.
+    ``weights`` are the initial parameters: drawn at random by default, by torch's generator, as are
+    the masks of dropout. ``threads`` and ``policy`` are those of an Engine.
 
     Tensors must be float32 on the CPU; others raise TypeError. Parameters are read again when their
     version has changed, so change them in place or by `load_state_dict`, not through `.data`.
@@ -43,7 +43,8 @@ class Layer(nn.Module):
         given: Sequence[str] = (),
         *,
         weights: Weights | None = None,
-        **options: Any,
+        threads: int = 1,
+        policy: str | None = None,
     ) -> None:
         super().__init__()
         if isinstance(given, str):
@@ -53,9 +54,11 @@ class Layer(nn.Module):
             raise ValueError(f"given: expected names of {list(network.records)}, got {unknown}")
         if given and build is None:
             raise ValueError("given: expected a `build`, which gets the given values")
-        self._shared = _Shared(network, build, tuple(given), options)
+        options = {"threads": threads, "policy": policy}
+        seed = int(torch.randint(2**62, ()))
+        self._shared = _Shared(network, build, tuple(given), seed, options)
         if weights is None:
-            weights = Weights.random(network, seed=int(torch.randint(2**62, ())))
+            weights = Weights.random(network, seed=seed)
         self._names = list(network.parameters)
         for name in self._names:
             self._add(name, torch.from_numpy(weights[name]))
@@ -127,14 +130,16 @@ class _Shared:
         network: Network,
         build: Callable[..., None] | None,
         given: tuple[str, ...],
+        seed: int,
         options: dict[str, Any],
     ) -> None:
-        self.network, self.build, self.given, self.options = network, build, given, options
+        self.network, self.build, self.given = network, build, given
+        self.seed, self.options = seed, options
         self.has_dropout = "dropout" in str(network)
         self.records = [network.records[name] for name in given]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Shared, (self.network, self.build, self.given, self.options)
+        return _Shared, (self.network, self.build, self.given, self.seed, self.options)
 
     def wire(self, b: Any, item: tuple[Any, ...]) -> None:
         """Gives the rows of an input, and wires it."""
@@ -179,6 +184,7 @@ class _Runs:
                 optimizer=sgd(0.0),
                 given_gradients=bool(shared.given),
                 dropout=drops,
+                seed=shared.seed,
                 **shared.options,
             )
         elif changed:
