@@ -321,7 +321,8 @@ impl Graph {
     /// let start = network.initial(state, &["start"])?;
     /// let mut graph = Graph::new(Arc::new(network));
     /// let given = graph.give(state);
-    /// assert_eq!([0, 1, 2].map(|index| graph.given_value(index)), [Some(start), Some(given), None]);
+    /// let values = [0, 1, 2].map(|index| graph.given_value(index));
+    /// assert_eq!(values, [Some(start), Some(given), None]);
     /// # Ok::<(), edbatch_graph::CellError>(())
     /// ```
     #[must_use]

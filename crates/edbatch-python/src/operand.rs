@@ -70,8 +70,8 @@ pub(crate) fn tensor_of(
                   or append `.h`"
             .into(),
         Err(_) if object.is_instance_of::<Values>() => {
-            "a tensor, got the values at a port: append `.sum()` or another reduction, and name each \
-             of its fields"
+            "a tensor, got the values at a port: append `.sum()` or another reduction, and name \
+             each of its fields"
                 .into()
         }
         Err(_) => format!("a tensor, got {}", type_name(object)),

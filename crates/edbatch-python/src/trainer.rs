@@ -256,8 +256,8 @@ impl Trainer {
         outputs.into_iter().map(|rows| arrays::of_rows(inputs.py(), rows)).collect()
     }
 
-    /// Adds the gradients of a loss to the gradients of parameters. `gradients` has an
-    /// array for each array that `forward` returned, of the same shape. With `given_gradients=True`, returns
+    /// Adds the gradients of a loss to the gradients of parameters. `gradients` has an array for
+    /// each array that `forward` returned, of the same shape. With `given_gradients=True`, returns
     /// for each input the gradients of the values that it gave, in order, as `forward` returns
     /// emitted ones.
     ///
@@ -348,8 +348,8 @@ impl Trainer {
         Ok(self.lock()?.updates())
     }
 
-    /// Sets the number of updates. Dropout and the warm-up depend on it. For optimizers of your own,
-    /// which update by `set_parameters`.
+    /// Sets the number of updates. Dropout and the warm-up depend on it. For optimizers of your
+    /// own, which update by `set_parameters`.
     #[pyo3(signature = (updates, /))]
     fn set_updates(&self, updates: u64) -> PyResult<()> {
         self.lock()?.set_updates(updates);

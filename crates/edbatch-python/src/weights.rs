@@ -131,10 +131,10 @@ impl Weights {
         })
     }
 
-    /// Reads the state of a module of PyTorch: a mapping from names to tensors or arrays of any type
-    /// of floats. `rename` replaces prefixes of names. `recurrent` splits the gates of `nn.LSTM` and
-    /// `nn.GRU`: with `{"lstm": "rnn"}`, layer k of the module `lstm` gets the prefix `rnn.{k}`, its
-    /// backward half `rnn_reverse.{k}`, as `edbatch.cells` names parameters.
+    /// Reads the state of a module of PyTorch: a mapping from names to tensors or arrays of any
+    /// type of floats. `rename` replaces prefixes of names. `recurrent` splits the gates of
+    /// `nn.LSTM` and `nn.GRU`: with `{"lstm": "rnn"}`, layer k of the module `lstm` gets the prefix
+    /// `rnn.{k}`, its backward half `rnn_reverse.{k}`, as `edbatch.cells` names parameters.
     ///
     /// Raises WeightsError if a tensor is missing, surplus, or of another shape.
     #[staticmethod]
