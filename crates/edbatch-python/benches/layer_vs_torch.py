@@ -1,15 +1,19 @@
 """A step of training in PyTorch with our layer inside, and the same model level by level.
 
-    python layer_vs_torch.py [--hidden 256] [--batch 64] [--leaves 20] [--steps 15]
+    python layer_vs_torch.py [--trees FILE | --leaves 20] [--hidden 256] [--batch 64] [--steps 15]
 
 Embedding, binary TreeLSTM, classifier of the roots; Adam; one thread. The steps of both alternate.
-PyTorch's side gets its best: trees are sorted into levels beforehand, leaves and gates are
-stacked, and all nodes of a level run together. Ours wires each tree in Python within the step.
-Prints the losses, which must agree, and medians.
+Trees are random, or the first of a file of SST, plain or .gz. PyTorch's side gets its best: trees
+are sorted into levels beforehand, leaves and gates are stacked, and all nodes of a level run
+together. Ours wires each tree in Python within the step. Prints the losses, which must agree, and
+medians.
 """
 
 import argparse
+import gzip
+import itertools
 import random
+import re
 import statistics
 import time
 
@@ -131,16 +135,46 @@ def random_tree(leaves):
     return random_tree(left), random_tree(leaves - left)
 
 
+def read_trees(path, count):
+    with gzip.open(path, "rt") if path.endswith(".gz") else open(path) as lines:
+        return [
+            read_tree(iter(re.findall(r"[()]|[^\s()]+", line)[1:]))
+            for line in itertools.islice(lines, count)
+        ]
+
+
+def read_tree(words):
+    """Reads `(label word)` or `(label tree tree)` after its opening parenthesis."""
+    next(words)
+    if next(words) != "(":
+        next(words)
+        return None
+    left = read_tree(words)
+    next(words)
+    right = read_tree(words)
+    next(words)
+    return left, right
+
+
+def leaves_of(tree):
+    return 1 if tree is None else sum(map(leaves_of, tree))
+
+
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--trees")
     for name, default in [("hidden", 256), ("batch", 64), ("leaves", 20), ("steps", 15)]:
         parser.add_argument(f"--{name}", type=int, default=default)
     args = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(1)
     random.seed(1)
-    trees = [random_tree(args.leaves) for _ in range(args.batch)]
-    words = torch.randint(WORDS, (args.batch, args.leaves))
+    if args.trees:
+        trees = read_trees(args.trees, args.batch)
+    else:
+        trees = [random_tree(args.leaves) for _ in range(args.batch)]
+    leaves = [leaves_of(tree) for tree in trees]
+    words = torch.randint(WORDS, (sum(leaves),))
     labels = torch.randint(CLASSES, (args.batch,))
     levels = Levels(trees)
 
@@ -150,10 +184,10 @@ def main():
     embed, classify = nn.Embedding(WORDS, args.hidden), nn.Linear(args.hidden, CLASSES)
 
     def ours(embed, classify):
-        return classify(torch.cat(layer(trees, list(embed(words)))))
+        return classify(torch.cat(layer(trees, embed(words).split(leaves))))
 
     def theirs(embed, classify):
-        return classify(encoder(embed(words.flatten()), levels))
+        return classify(encoder(embed(words), levels))
 
     sides = []
     for name, module, forward in [("with Layer", layer, ours), ("torch alone", encoder, theirs)]:
@@ -173,6 +207,7 @@ def main():
             if step >= 2:
                 times.append(time.perf_counter() - start)
             losses.append(loss.item())
+    print(f"{len(trees)} trees of {sum(leaves)} leaves, {len(levels.levels)} levels, H = {args.hidden}")
     for name, *_, times, losses in sides:
         print(f"{name}: {1e3 * statistics.median(times):.1f} ms a step, losses {losses[0]:.5f} to {losses[-1]:.5f}")
     ratio = statistics.median(sides[0][4]) / statistics.median(sides[1][4])
