@@ -3,6 +3,7 @@
 mod driver;
 mod examples;
 mod packages;
+mod python;
 mod size;
 mod skips;
 mod steps;
@@ -26,14 +27,18 @@ pub(crate) struct Args {
 
     /// Also run checks that take minutes or need special tools: the minimum Rust version, the
     /// oldest versions of dependencies, licences and advisories, the book, a target without std,
-    /// sanitizers, fuzz targets, sharded corpora, all floats, all models on a CUDA driver without a
-    /// device.
+    /// sanitizers, fuzz targets, sharded corpora, all floats, the Python package, all models on a
+    /// CUDA driver without a device.
     #[arg(long)]
     long: bool,
 
     /// Run only this check, such as clippy, examples or minimum-rust.
     #[arg(long, value_name = "CHECK", value_parser = check_name, conflicts_with = "long")]
     only: Option<String>,
+
+    /// Run only the checks of the Python package: its wheel, tests, types and notebooks.
+    #[arg(long, conflicts_with_all = ["long", "only"])]
+    python: bool,
 }
 
 fn check_name(name: &str) -> Result<String, String> {
@@ -75,13 +80,15 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 
 impl Args {
     fn takes(&self, step: &Step) -> bool {
-        if let Some(only) = &self.only {
+        let only = self.only.as_deref().or(self.python.then_some("python"));
+        if let Some(only) = only {
             return step.name == only;
         }
         match step.when {
             When::Always => true,
             When::Tests => !self.skip_tests,
             When::Long => self.long,
+            When::Short(chosen) => chosen && !self.long,
         }
     }
 }
@@ -93,6 +100,7 @@ impl Step {
             Action::Driver { all } => return driver::pass(all, skips),
             Action::Examples => return examples::pass(),
             Action::Packages => return packages::pass(),
+            Action::Python { smoke } => return python::pass(smoke, skips),
             Action::MinimalVersions => return versions::oldest_suffice(),
             Action::Size => return size::pass(),
             Action::Semver => return versions::numbers_tell(),

@@ -112,6 +112,35 @@ impl Network {
         Ok(())
     }
 
+    /// Checks the tables and the ports of a cell that is being declared, and sets the shape of its
+    /// last operation, if there is one, to the inferred one. Earlier operations must have their
+    /// shapes. So a cell can be checked while it grows, operation by operation.
+    ///
+    /// ```
+    /// use edbatch_graph::{CellParts, Instruction, Network, Op, Shape, Var};
+    ///
+    /// let mut network = Network::new();
+    /// let state = network.record("state", [("h", Shape::Vector(4))])?;
+    /// let mut parts = CellParts::new("leaf", state);
+    /// let shape = Shape::Vector(4);
+    /// parts.instructions.push(Instruction { op: Op::Constant(1.0), operands: vec![], shape });
+    /// let operands = vec![Var(0)];
+    /// parts.instructions.push(Instruction { op: Op::Transpose, operands, shape });
+    /// let error = network.infer_last_shape(&mut parts).unwrap_err();
+    /// assert_eq!(error.to_string(), "cell leaf: v1, transpose of [4]: expected a matrix");
+    /// # Ok::<(), edbatch_graph::CellError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Like [`add_cell`](Self::add_cell), for these parts.
+    pub fn infer_last_shape(&self, parts: &mut CellParts) -> Result<(), CellError> {
+        self.check(parts).declarations()?;
+        if let Some(last) = parts.instructions.len().checked_sub(1) {
+            parts.instructions[last].shape = self.check(parts).inferred(last)?;
+        }
+        Ok(())
+    }
+
     fn check<'a>(&'a self, parts: &'a CellParts) -> Check<'a> {
         Check { declarations: &self.declarations, parts }
     }

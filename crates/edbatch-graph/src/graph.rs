@@ -309,6 +309,30 @@ impl Graph {
         &self.given
     }
 
+    /// Returns the given value with this index in [`given`](Self::given), or `None` if there are
+    /// fewer.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use edbatch_graph::{Graph, Network, Shape};
+    ///
+    /// let mut network = Network::new();
+    /// let state = network.record("state", [("h", Shape::Vector(2))])?;
+    /// let start = network.initial(state, &["start"])?;
+    /// let mut graph = Graph::new(Arc::new(network));
+    /// let given = graph.give(state);
+    /// let values = [0, 1, 2].map(|index| graph.given_value(index));
+    /// assert_eq!(values, [Some(start), Some(given), None]);
+    /// # Ok::<(), edbatch_graph::CellError>(())
+    /// ```
+    #[must_use]
+    pub fn given_value(&self, index: usize) -> Option<Value> {
+        match index < self.network.initial_values().len() {
+            true => self.network.initial_value(index),
+            false => (index < self.given.len()).then(|| Value::given(index, self.generation)),
+        }
+    }
+
     /// Returns the record of a value, or `None` if the value is not in the graph.
     #[inline]
     #[must_use]

@@ -218,12 +218,10 @@ impl CallList {
     }
 
     /// Makes room for a number of calls, with a number of rows and of values in all.
-    pub(crate) fn reserve(
-        &mut self,
-        calls: usize,
-        rows: usize,
-        values: usize,
-    ) -> Result<(), CallError> {
+    ///
+    /// # Errors
+    /// Like [`Graph::reserve`].
+    pub fn reserve(&mut self, calls: usize, rows: usize, values: usize) -> Result<(), CallError> {
         self.graph.reserve(calls, rows, values)
     }
 
@@ -236,8 +234,9 @@ impl CallList {
         Err(CallError { cell: "an appended call list".into(), reason })
     }
 
-    /// Returns the elements of the given values that are not carried.
-    pub(crate) fn given(&self) -> &[f32] {
+    /// Returns the elements of the given values that are not carried, value after value.
+    #[must_use]
+    pub fn given(&self) -> &[f32] {
         &self.given
     }
 }

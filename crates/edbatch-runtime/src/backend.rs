@@ -230,6 +230,21 @@ impl Rows {
         (0..self.len()).map(|index| self.row(index))
     }
 
+    /// Returns the elements of all rows, one row after another, and the end of each row in them.
+    ///
+    /// ```
+    /// use edbatch_runtime::Rows;
+    ///
+    /// let mut rows = Rows::new();
+    /// rows.push(&[1.0, 2.0]);
+    /// rows.push(&[3.0]);
+    /// assert_eq!(rows.into_parts(), (vec![1.0, 2.0, 3.0], vec![2, 3]));
+    /// ```
+    #[must_use]
+    pub fn into_parts(self) -> (Vec<f32>, Vec<usize>) {
+        (self.elements, self.ends)
+    }
+
     /// Appends a row.
     pub fn push(&mut self, row: &[f32]) {
         self.elements.extend_from_slice(row);

@@ -97,6 +97,8 @@ fn masks_depend_on_seed_step_position_and_call() {
     assert_ne!(all[..2 * WIDTH], forward(&mut trainer, &[vec![3, 3]])[..]);
     trainer.update().unwrap();
     assert_ne!(all[..2 * WIDTH], forward(&mut trainer, &[vec![3, 3]])[..], "the next step");
+    trainer.set_updates(0);
+    assert_eq!(all[..2 * WIDTH], forward(&mut trainer, &[vec![3, 3]])[..], "the first step again");
     let mut trainer = Embed::new(RATE).trainer(TrainerOptions::new().seed(2));
     assert_ne!(all[..2 * WIDTH], forward(&mut trainer, &[vec![3, 3]])[..], "another seed");
 }
@@ -108,6 +110,8 @@ fn gradients_pass_masks_and_inference_has_none() {
     let mut engine = Engine::new(model, ones).unwrap();
     let inputs = [vec![3_u32]];
     assert!(elements(&engine.run(&inputs).unwrap()).iter().all(|&it| it == 1.0));
+    let mut trainer = Embed::new(RATE).trainer(TrainerOptions::new().without_dropout());
+    assert!(elements(&trainer.forward(&inputs).unwrap()).iter().all(|&it| it == 1.0));
     let mut trainer = Embed::new(RATE).trainer(TrainerOptions::new());
     let masks = elements(&trainer.forward(&inputs).unwrap());
     let mut gradient = Rows::new();

@@ -4,7 +4,11 @@ use std::fmt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::driver;
+use super::{driver, python};
+
+/// True if the short run, `.ci/run`, also builds the Python package and runs its smoke tests. The
+/// build takes some minutes; set it to false if the whole then exceeds 18 minutes.
+const PYTHON_IN_SHORT_RUN: bool = true;
 
 /// A check.
 pub(super) struct Step {
@@ -29,6 +33,8 @@ pub(super) enum Action {
     Packages,
     /// Compiles with the oldest allowed versions of dependencies.
     MinimalVersions,
+    /// Checks the Python package, or runs its smoke tests only.
+    Python { smoke: bool },
     /// Compares the public API with the previous version.
     Semver,
     /// Counts lines of Rust, and compares them with the limits.
@@ -44,6 +50,8 @@ pub(super) enum When {
     Tests,
     /// On request.
     Long,
+    /// In short runs only, because a long one runs a larger check, and only if this is true.
+    Short(bool),
 }
 
 /// A requirement of a check that some machines lack.
@@ -53,6 +61,8 @@ enum Needs {
     Avx2,
     /// A CUDA driver that needs no device, NVRTC, and a C++ compiler.
     Driver,
+    /// Python 3.11, and its package index.
+    Python,
     /// 64-bit Linux on such a processor.
     LinuxOnX86,
     /// The standard library of another target, and how to install it.
@@ -93,6 +103,7 @@ impl Step {
         match self.needs {
             Needs::Nothing => None,
             Needs::Driver => driver::lacking(),
+            Needs::Python => python::lacking(),
             Needs::Avx2 => (!has_avx2()).then(|| "this processor lacks avx2".into()),
             Needs::LinuxOnX86 => (!cfg!(all(target_arch = "x86_64", target_os = "linux")))
                 .then(|| "this is not 64-bit Linux on x86".into()),
@@ -159,6 +170,9 @@ pub(super) const STEPS: &[Step] = &[
     ),
     Step::of("packages", Action::Packages),
     Step::of("cuda-driver", Action::Driver { all: false }).needs(Needs::Driver),
+    Step::of("python-smoke", Action::Python { smoke: true })
+        .when(When::Short(PYTHON_IN_SHORT_RUN))
+        .needs(Needs::Python),
     Step::new(
         "minimum-rust",
         concat!(
@@ -240,6 +254,7 @@ pub(super) const STEPS: &[Step] = &[
         "cargo test --release -p edbatch-cuda --test device_code -- --include-ignored",
     )
     .when(When::Long),
+    Step::of("python", Action::Python { smoke: false }).when(When::Long).needs(Needs::Python),
     Step::of("all-on-cuda-driver", Action::Driver { all: true })
         .when(When::Long)
         .needs(Needs::Driver),
@@ -286,6 +301,7 @@ impl fmt::Display for Step {
             | Action::Examples
             | Action::Packages
             | Action::MinimalVersions
+            | Action::Python { .. }
             | Action::Semver
             | Action::Size => {
                 write!(f, "cargo xtask ci --only {}", self.name)

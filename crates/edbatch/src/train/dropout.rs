@@ -15,14 +15,16 @@ pub(super) struct Dropout {
 }
 
 impl Dropout {
-    /// Draws the masks of a network. A network without dropout has none.
-    pub(super) fn new(network: &Network, seed: u64) -> Self {
+    /// Draws the masks of a network. A network without dropout has none. Masks that are not
+    /// `active` drop nothing.
+    pub(super) fn new(network: &Network, seed: u64, active: bool) -> Self {
         let MaskedNetwork { network, masks } = network.masked();
         let drawn = masks.iter().enumerate().map(|(index, mask)| {
             let mut rng = Xoshiro256PlusPlus::seed_from_u64(mixed(seed, index as u64));
-            let kept = 1.0 / (1.0 - mask.rate);
+            let rate = if active { mask.rate } else { 0.0 };
+            let kept = 1.0 / (1.0 - rate);
             let elements = 0..Mask::ROWS as usize * mask.width as usize;
-            let draw = |_| if rng.random::<f32>() < mask.rate { 0.0 } else { kept };
+            let draw = |_| if rng.random::<f32>() < rate { 0.0 } else { kept };
             Arc::new(elements.map(draw).collect())
         });
         Self { masks: drawn.collect(), network: Arc::new(network), seed }

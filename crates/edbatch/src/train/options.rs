@@ -4,6 +4,7 @@ use edbatch_graph::Network;
 use edbatch_policy::AnyPolicy;
 use edbatch_runtime::ThreadPool;
 
+use super::dropout::Dropout;
 use super::optimizer::Clip;
 use crate::{EngineOptions, Group, Optimizer, Rate, TrainError};
 
@@ -30,6 +31,7 @@ pub struct TrainerOptions {
     pub(super) warm_up: u64,
     pub(super) clip: Option<Clip>,
     pub(super) seed: u64,
+    pub(super) drops: bool,
 }
 
 impl Default for TrainerOptions {
@@ -43,6 +45,7 @@ impl Default for TrainerOptions {
             warm_up: 0,
             clip: None,
             seed: 0,
+            drops: true,
         }
     }
 }
@@ -159,6 +162,18 @@ impl TrainerOptions {
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
+    }
+
+    /// Computes [dropout](edbatch_graph::Tensor::dropout) as engines do: the vector itself.
+    #[must_use]
+    pub fn without_dropout(mut self) -> Self {
+        self.drops = false;
+        self
+    }
+
+    /// Draws the masks of a network.
+    pub(super) fn dropout(&self, network: &Network) -> Dropout {
+        Dropout::new(network, self.seed, self.drops)
     }
 
     /// Returns the settings of a parameter.

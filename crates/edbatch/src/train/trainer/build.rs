@@ -38,7 +38,7 @@ impl<M: Model> Trainer<M> {
         let program = Self::program(model.network(), &options)?;
         let pool = options.engine.take_pool()?;
         let parameters = parameters.for_network(model.network()).map_err(TrainError::Parameters)?;
-        let dropout = Dropout::new(model.network(), options.seed);
+        let dropout = options.dropout(model.network());
         let with_masks = dropout.with_masks(&parameters).map_err(TrainError::Parameters)?;
         let cpu = Cpu::new(program.clone(), &with_masks, Level::detect(), Precision::F32);
         let cpu = cpu.map_err(EngineError::from)?;
@@ -80,7 +80,7 @@ impl<M: Model> Trainer<M> {
         backend: Box<dyn Backend>,
         options: TrainerOptions,
     ) -> Result<Self, TrainError> {
-        let dropout = Dropout::new(model.network(), options.seed);
+        let dropout = options.dropout(model.network());
         Self::with_dropout(model, parameters, program, backend, options, dropout)
     }
 
@@ -95,7 +95,7 @@ impl<M: Model> Trainer<M> {
         options: &TrainerOptions,
     ) -> Result<Parameters, TrainError> {
         let parameters = parameters.for_network(network).map_err(TrainError::Parameters)?;
-        let dropout = Dropout::new(network, options.seed);
+        let dropout = options.dropout(network);
         dropout.with_masks(&parameters).map_err(TrainError::Parameters)
     }
 

@@ -16,6 +16,12 @@ impl<M: Model> Trainer<M> {
         self.steps
     }
 
+    /// Sets the number of updates. The masks of dropout and the warm-up depend on it. For callers
+    /// that update the parameters themselves, by [`set_parameters`](Self::set_parameters).
+    pub fn set_updates(&mut self, updates: u64) {
+        self.steps = updates;
+    }
+
     /// Returns the learning rate of the next update, for parameters without a group.
     #[must_use]
     pub fn learning_rate(&self) -> f64 {

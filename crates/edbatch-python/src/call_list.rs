@@ -1,0 +1,369 @@
+//! Call lists: the calls of one input, checked while they are made.
+//!
+//! Values are plain ints, because objects of ours would cost more than the calls. They count on
+//! across awaits, so a value from before an await is below the first number of its round.
+
+use std::mem;
+use std::sync::Arc;
+
+use edbatch::graph::{Arity, Dag, RecordId, Value};
+use edbatch::models;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+
+use crate::cell::Cell;
+use crate::errors::{self, CallError, FileError};
+use crate::from_arrays::{self, Arrays};
+use crate::html;
+use crate::ints::{int, iterable, row};
+use crate::network::{Network, Record};
+
+/// The calls of one input, with the values that it gives and emits. It can be run again and again,
+/// and pickled.
+///
+/// A value is an int: values are numbered as they are made. Initial values are negative.
+#[pyclass(subclass, module = "edbatch")]
+pub(crate) struct CallList {
+    pub(crate) network: Py<Network>,
+    list: List,
+    /// The values from number `first` on.
+    made: Vec<Value>,
+    first: i64,
+    /// The operands of a call, kept for their memory.
+    rows: Vec<u32>,
+    values: Vec<Value>,
+}
+
+/// The calls. A list that is run is shared until it changes.
+enum List {
+    Own(models::CallList),
+    Shared(Arc<models::CallList>),
+    /// The input of a Build has ended, or awaits.
+    Ended,
+}
+
+impl CallList {
+    pub(crate) fn of(network: Py<Network>, list: models::CallList) -> Self {
+        let (made, first) = (from_arrays::values_of(&list), 0);
+        let (rows, values) = (Vec::with_capacity(8), Vec::with_capacity(8));
+        Self { network, list: List::Own(list), made, first, rows, values }
+    }
+
+    /// Returns the list, to change it.
+    #[inline]
+    fn list(&mut self) -> PyResult<&mut models::CallList> {
+        match self.list {
+            List::Own(ref mut list) => Ok(list),
+            List::Shared(_) => {
+                let List::Shared(list) = mem::replace(&mut self.list, List::Ended) else {
+                    unreachable!("the list is shared")
+                };
+                self.list = List::Own(Arc::unwrap_or_clone(list));
+                self.list()
+            }
+            List::Ended => Err(ended()),
+        }
+    }
+
+    /// Returns the list, to read it.
+    pub(crate) fn read(&self) -> PyResult<&models::CallList> {
+        match &self.list {
+            List::Own(list) => Ok(list),
+            List::Shared(list) => Ok(list),
+            List::Ended => Err(ended()),
+        }
+    }
+
+    /// Returns the list, to run it. Later changes do not affect it.
+    pub(crate) fn share(&mut self) -> PyResult<Arc<models::CallList>> {
+        let list = mem::replace(&mut self.list, List::Ended);
+        self.list = match list {
+            List::Own(list) => List::Shared(Arc::new(list)),
+            other => other,
+        };
+        match &self.list {
+            List::Shared(list) => Ok(list.clone()),
+            _ => Err(ended()),
+        }
+    }
+
+    /// Ends a round: returns its calls.
+    pub(crate) fn take(&mut self) -> PyResult<models::CallList> {
+        self.list()?;
+        let List::Own(list) = mem::replace(&mut self.list, List::Ended) else {
+            unreachable!("list() returned the list")
+        };
+        self.first += self.made.len() as i64;
+        self.made.clear();
+        Ok(list)
+    }
+
+    /// Begins a round with an empty list, and carries values with the records of `carried`, which
+    /// are values of the list of the round before. Returns the number of the first.
+    pub(crate) fn begin(&mut self, mut list: models::CallList, records: &[RecordId]) -> i64 {
+        for &record in records {
+            let value = list.carried(record).expect("a record of this network, before given ones");
+            self.made.push(value);
+        }
+        self.list = List::Own(list);
+        self.first
+    }
+
+    /// Returns the value with a number, or `None` if it does not exist or was not carried.
+    #[inline]
+    pub(crate) fn value(&self, number: i64) -> Option<Value> {
+        match number {
+            0.. => self.made.get(usize::try_from(number - self.first).ok()?).copied(),
+            _ => {
+                let index = usize::try_from(-1 - number).ok()?;
+                self.network.get().with(|network| network.initial_value(index))
+            }
+        }
+    }
+
+    /// Returns the value of an operand that is an int.
+    #[inline]
+    pub(crate) fn value_of(
+        &self,
+        object: &Bound<'_, PyAny>,
+        place: impl Fn() -> String,
+    ) -> PyResult<Value> {
+        let number = int(object, &place, "a value")?;
+        self.value(number).ok_or_else(|| self.no_value(number, &place()))
+    }
+
+    #[cold]
+    fn no_value(&self, number: i64, place: &str) -> PyErr {
+        let (end, initial) = (
+            self.first + self.made.len() as i64,
+            self.network.get().with(|network| network.initial_values().len()),
+        );
+        let reason = if number >= end {
+            let last = match end - self.first {
+                0 => "there is none yet".to_string(),
+                _ => format!("the last one is {}", end - 1),
+            };
+            format!("value {number} does not exist: {last}")
+        } else if number >= 0 {
+            format!(
+                "value {number} was made before an await or `clear`, and was not carried: pass it \
+                 after the awaited value, `answer, v = await b.fetch(…, v)`, and use the value \
+                 that comes back"
+            )
+        } else {
+            format!("value {number} does not exist: the network has {initial} initial values")
+        };
+        CallError::new_err(format!("{place}: {reason}"))
+    }
+
+    #[cold]
+    fn check_network(&self, cell: &Cell) -> PyResult<()> {
+        if cell.network.get().is(self.network.get()) {
+            return Ok(());
+        }
+        Err(CallError::new_err(format!(
+            "call of {}: expected a cell of this network, got one of another",
+            cell.name
+        )))
+    }
+
+    /// Reads the operands of a call into `rows` and `values`.
+    #[inline]
+    fn operands(&mut self, cell: &Cell, operands: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let (mut rows, mut values) = (mem::take(&mut self.rows), mem::take(&mut self.values));
+        rows.clear();
+        values.clear();
+        let tables = cell.tables.len();
+        for (index, operand) in operands.iter_borrowed().enumerate() {
+            if index < tables {
+                rows.push(row(&operand, || place(cell, index))?);
+                continue;
+            }
+            let place = || place(cell, index);
+            match cell.ports[index - tables].arity {
+                Arity::One => values.push(self.value_of(&operand, place)?),
+                Arity::Many => {
+                    if let Ok(list) = operand.cast::<PyList>() {
+                        for value in list.iter() {
+                            values.push(self.value_of(&value, place)?);
+                        }
+                    } else {
+                        for value in iterable(&operand, place)? {
+                            values.push(self.value_of(&value?, place)?);
+                        }
+                    }
+                }
+            }
+        }
+        (self.rows, self.values) = (rows, values);
+        Ok(())
+    }
+}
+
+#[cold]
+fn ended() -> PyErr {
+    PyRuntimeError::new_err(
+        "the wiring of this input has ended: call, give and emit in `build`, before it returns",
+    )
+}
+
+/// Names an operand of a call.
+#[cold]
+fn place(cell: &Cell, index: usize) -> String {
+    let port = |index: usize| cell.ports[index].name.as_str();
+    let tables = cell.tables.len();
+    let operand = cell.tables.get(index).map_or_else(|| port(index - tables), String::as_str);
+    format!("call of {}: {operand}", cell.name)
+}
+
+#[pymethods]
+impl CallList {
+    #[new]
+    #[pyo3(signature = (network, /))]
+    fn new(network: &Bound<'_, Network>) -> Self {
+        let list = models::CallList::new(network.get().freeze());
+        Self::of(network.clone().unbind(), list)
+    }
+
+    /// Calls a cell: a row for each table, then a value for each port, and a list of values for a
+    /// port of any number. Returns the value of the result.
+    ///
+    /// Raises CallError if an operand does not fit, and TypeError for a bool in its place.
+    #[pyo3(signature = (cell, /, *operands))]
+    fn call(&mut self, cell: &Bound<'_, Cell>, operands: &Bound<'_, PyTuple>) -> PyResult<i64> {
+        let cell = cell.get();
+        if !cell.network.is(&self.network) {
+            self.check_network(cell)?;
+        }
+        let expected = cell.tables.len() + cell.ports.len();
+        if operands.len() != expected {
+            let (name, got) = (&cell.name, operands.len());
+            let (s, each) = (if expected == 1 { "" } else { "s" }, cell.operands());
+            return Err(CallError::new_err(format!(
+                "call of {name}: expected {expected} operand{s} ({each}), got {got}"
+            )));
+        }
+        self.operands(cell, operands)?;
+        let (rows, values) = (mem::take(&mut self.rows), mem::take(&mut self.values));
+        let made = self.list()?.call(cell.kind, &rows, &values);
+        (self.rows, self.values) = (rows, values);
+        self.made.push(made.map_err(errors::call)?);
+        Ok(self.first + self.made.len() as i64 - 1)
+    }
+
+    /// Gives a value of your own: an array with the shape of the record's field, or an array for
+    /// each field. Returns the value. The array is copied.
+    ///
+    /// Raises CallError if a shape is another.
+    #[pyo3(signature = (record, /, *arrays))]
+    fn give(&mut self, record: &Bound<'_, Record>, arrays: &Bound<'_, PyTuple>) -> PyResult<i64> {
+        let record = record.get();
+        record.check(self.network.get())?;
+        let made = from_arrays::give(self.list()?, record, arrays)?;
+        self.made.push(made);
+        Ok(self.first + self.made.len() as i64 - 1)
+    }
+
+    /// Appends a value to the outputs of the input. A value may be emitted more than once.
+    ///
+    /// Raises CallError if the value does not exist.
+    #[pyo3(signature = (value, /))]
+    fn emit(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let value = self.value_of(value, || "emit".into())?;
+        let emitted = self.list()?.emit(value);
+        emitted.map_err(|error| CallError::new_err(error.to_string()))
+    }
+
+    /// Removes all calls and values. Values made before do not exist any more.
+    fn clear(&mut self) -> PyResult<()> {
+        self.list()?.clear();
+        self.first += self.made.len() as i64;
+        self.made.clear();
+        Ok(())
+    }
+
+    /// Makes a list from arrays of calls, in order. `kinds` has the kind of each call (uint16,
+    /// `Cell.kind`), `operands` the operands of all calls (int32): rows, then values. Call i
+    /// has `operands[offsets[i]:offsets[i + 1]]`; `offsets` (uint32) has an entry more than there
+    /// are calls. `emit` has the emitted values (int32). `give` is a list of pairs of a
+    /// record and an array. Given values are numbered first, from 0, then the calls.
+    ///
+    /// Raises CallError with the number of the call.
+    #[staticmethod]
+    #[pyo3(signature = (network, kinds, operands, offsets, emit, give=None))]
+    fn from_arrays(
+        network: &Bound<'_, Network>,
+        kinds: &Bound<'_, PyAny>,
+        operands: &Bound<'_, PyAny>,
+        offsets: &Bound<'_, PyAny>,
+        emit: &Bound<'_, PyAny>,
+        give: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let arrays = Arrays::read(kinds, operands, offsets, emit)?;
+        let mut list = models::CallList::new(network.get().freeze());
+        if let Some(pairs) = give {
+            from_arrays::give_all(&mut list, network.get(), pairs)?;
+        }
+        arrays.append_to(&mut list)?;
+        Ok(Self::of(network.clone().unbind(), list))
+    }
+
+    /// Returns the list as `from_arrays` takes it: kinds, operands, offsets, emit, give.
+    fn to_arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        from_arrays::to_arrays(py, self.network.bind(py), self.read()?)
+    }
+
+    /// Reads a list from a line of JSON, as in `calls.jsonl`.
+    ///
+    /// Raises FileError with the column.
+    #[staticmethod]
+    #[pyo3(signature = (network, line, /))]
+    fn from_json(network: &Bound<'_, Network>, line: &str) -> PyResult<Self> {
+        let list = models::CallList::from_json(&network.get().freeze(), line);
+        let list = list.map_err(|fault| FileError::new_err(fault.to_string()))?;
+        Ok(Self::of(network.clone().unbind(), list))
+    }
+
+    /// Returns the list as a line of JSON, without a line end.
+    ///
+    /// Raises FileError if a given element is not finite.
+    fn to_json(&self) -> PyResult<String> {
+        self.read()?.to_json().map_err(|error| FileError::new_err(error.to_string()))
+    }
+
+    /// The number of calls.
+    fn __len__(&self) -> PyResult<usize> {
+        Ok(self.read()?.graph().nodes())
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let Ok(other) = other.cast::<Self>() else { return Ok(false) };
+        Ok(self.read()? == other.borrow().read()?)
+    }
+
+    fn __str__(&self) -> PyResult<String> {
+        Ok(self.read()?.graph().to_string())
+    }
+
+    fn __repr__(&self) -> PyResult<String> {
+        let list = self.read()?;
+        let (calls, emitted) = (list.graph().nodes(), list.emitted().len());
+        Ok(format!("<edbatch.CallList: {calls} calls, {emitted} emitted>"))
+    }
+
+    fn _repr_html_(&self) -> PyResult<String> {
+        Ok(html::text(&self.__str__()?))
+    }
+
+    /// Pickles the calls, not the numbers of the values: in the copy, given ones come first.
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let (py, this) = (slf.py(), slf.borrow());
+        let mut arguments = vec![this.network.bind(py).clone().into_any()];
+        arguments.extend(this.to_arrays(py)?.iter());
+        let make = py.get_type::<Self>().getattr("from_arrays")?;
+        Ok((make, PyTuple::new(py, arguments)?))
+    }
+}

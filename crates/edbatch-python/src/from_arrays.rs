@@ -1,0 +1,223 @@
+//! Call lists and given values from arrays, and back.
+
+use edbatch::graph::{Dag, Kind, NodeId, Source, Value};
+use edbatch::models;
+use numpy::{PyArray1, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+
+use crate::errors::{self, CallError};
+use crate::network::{Network, Record};
+use crate::{arrays, shapes};
+
+/// The calls of a list as arrays.
+pub(crate) struct Arrays {
+    kinds: Vec<u16>,
+    operands: Vec<i32>,
+    offsets: Vec<u32>,
+    emit: Vec<i32>,
+}
+
+impl Arrays {
+    pub(crate) fn read(
+        kinds: &Bound<'_, PyAny>,
+        operands: &Bound<'_, PyAny>,
+        offsets: &Bound<'_, PyAny>,
+        emit: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        let kinds: Vec<u16> = arrays::integers("kinds", kinds)?;
+        let operands: Vec<i32> = arrays::integers("operands", operands)?;
+        let offsets: Vec<u32> = arrays::integers("offsets", offsets)?;
+        let emit = arrays::integers("emit", emit)?;
+        if offsets.len() != kinds.len() + 1 {
+            let (expected, got) = (kinds.len() + 1, offsets.len());
+            return Err(CallError::new_err(format!(
+                "offsets: expected {expected} entries, one more than there are kinds, got {got}"
+            )));
+        }
+        let ends = (offsets[0], offsets[kinds.len()] as usize);
+        if ends != (0, operands.len()) || !offsets.is_sorted() {
+            return Err(CallError::new_err(format!(
+                "offsets: expected ascending numbers from 0 to {}, the number of operands, got {} \
+                 to {}{}",
+                operands.len(),
+                ends.0,
+                ends.1,
+                if offsets.is_sorted() { "" } else { ", not ascending" }
+            )));
+        }
+        Ok(Self { kinds, operands, offsets, emit })
+    }
+
+    /// Appends the calls to a list that has only given values.
+    pub(crate) fn append_to(&self, list: &mut models::CallList) -> PyResult<()> {
+        let network = list.network().clone();
+        let cells = network.cells();
+        let mut made = values_of(list);
+        made.reserve(self.kinds.len());
+        let calls = self.kinds.len();
+        list.reserve(calls, self.operands.len(), self.operands.len()).map_err(errors::call)?;
+        let (mut rows, mut values): (Vec<u32>, Vec<Value>) = (vec![], vec![]);
+        for (index, (&kind, ends)) in self.kinds.iter().zip(self.offsets.windows(2)).enumerate() {
+            let operands = &self.operands[ends[0] as usize..ends[1] as usize];
+            let Some(cell) = cells.get(usize::from(kind)) else {
+                return Err(CallError::new_err(format!(
+                    "call {index}: cell {kind} does not exist: the network has {} cells",
+                    cells.len()
+                )));
+            };
+            let (of_tables, of_ports) = operands.split_at(cell.tables().len().min(operands.len()));
+            rows.clear();
+            values.clear();
+            // Negative rows become rows that do not exist.
+            rows.extend(of_tables.iter().map(|&row| row as u32));
+            for &number in of_ports {
+                let value = match usize::try_from(number) {
+                    Ok(number) => made.get(number).copied(),
+                    Err(_) => network.initial_value((-1 - i64::from(number)) as usize),
+                };
+                let place = || format!("call {index}: call of {}", cell.name());
+                values.push(value.ok_or_else(|| no_value(&place(), number, made.len()))?);
+            }
+            let called = list.call(Kind(kind), &rows, &values);
+            made.push(called.map_err(|error| of_call(index, of_tables, error))?);
+        }
+        for &number in &self.emit {
+            let value = match usize::try_from(number) {
+                Ok(number) => made.get(number).copied(),
+                Err(_) => network.initial_value((-1 - i64::from(number)) as usize),
+            };
+            let value = value.ok_or_else(|| no_value("emit", number, made.len()))?;
+            list.emit(value).map_err(|error| CallError::new_err(error.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn no_value(place: &str, number: i32, made: usize) -> PyErr {
+    CallError::new_err(format!(
+        "{place}: value {number} does not exist: expected a number below {made}, or that of an \
+         initial value"
+    ))
+}
+
+#[cold]
+fn of_call(index: usize, rows: &[i32], error: edbatch::graph::CallError) -> PyErr {
+    match rows.iter().find(|&&row| row < 0) {
+        Some(row) => CallError::new_err(format!(
+            "call {index}: call of {}: row {row} does not exist: rows begin at 0",
+            error.cell
+        )),
+        None => CallError::new_err(format!("call {index}: {error}")),
+    }
+}
+
+/// Returns the values of a list in the order of their numbers in a file: given ones, then calls.
+pub(crate) fn values_of(list: &models::CallList) -> Vec<Value> {
+    let (graph, initial) = (list.graph(), list.network().initial_values().len());
+    let given = (initial..graph.given().len()).filter_map(|index| graph.given_value(index));
+    // Room for the calls of a small input, made one by one.
+    let mut values = Vec::with_capacity((graph.given().len() - initial + graph.nodes()).max(64));
+    values.extend(given.chain((0..graph.nodes()).map(|node| Value::from(NodeId::new(node)))));
+    values
+}
+
+/// Gives a value to a list: an array for each field, or a single one with all elements.
+pub(crate) fn give(
+    list: &mut models::CallList,
+    record: &Record,
+    given: &Bound<'_, PyTuple>,
+) -> PyResult<Value> {
+    let one = given.len() == 1;
+    let expected_arrays = if one { 1 } else { record.shapes.len() };
+    if given.len() != expected_arrays {
+        let (name, expected, got) = (record.name(), record.expected(), given.len());
+        return Err(CallError::new_err(format!(
+            "give of record {name}: expected {expected}, got {got} arrays"
+        )));
+    }
+    let arrays = given.iter().map(|array| arrays::floats(&array));
+    let arrays = arrays.collect::<PyResult<Vec<_>>>()?;
+    for (index, array) in arrays.iter().enumerate() {
+        let shape = array.shape();
+        let fits = match (one, record.shapes.as_slice()) {
+            (true, fields @ [_, _, ..]) => {
+                *shape == [fields.iter().map(|(_, shape)| shape.elements()).sum::<usize>()]
+            }
+            (_, fields) => *shape == *shapes::dims_of(fields[index].1),
+        };
+        if !fits {
+            let (name, expected) = (record.name(), record.expected());
+            return Err(CallError::new_err(format!(
+                "give of record {name}: expected {expected}, got an array of shape {shape:?}"
+            )));
+        }
+    }
+    let slice = |index: usize| arrays[index].as_slice().expect("contiguous");
+    let given = match arrays.len() {
+        1 => list.give(record.id, slice(0)),
+        _ => {
+            let all: Vec<f32> = (0..arrays.len()).flat_map(|index| slice(index).to_vec()).collect();
+            list.give(record.id, &all)
+        }
+    };
+    given.map_err(errors::give)
+}
+
+/// Gives pairs of a record and an array.
+pub(crate) fn give_all(
+    list: &mut models::CallList,
+    network: &Network,
+    pairs: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    for pair in pairs.try_iter()? {
+        let (record, array): (Bound<'_, Record>, Bound<'_, PyAny>) = pair?.extract()?;
+        record.get().check(network)?;
+        give(list, record.get(), &PyTuple::new(array.py(), [array.clone()])?)?;
+    }
+    Ok(())
+}
+
+/// Returns a list as arrays: kinds, operands, offsets, emit, give.
+pub(crate) fn to_arrays<'py>(
+    py: Python<'py>,
+    network: &Bound<'py, Network>,
+    list: &models::CallList,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let (graph, initial) = (list.graph(), list.network().initial_values().len());
+    let given = &graph.given()[initial..];
+    let number = |value: Value| match value.source() {
+        Source::Node(node) => (given.len() + node.index()) as i32,
+        Source::Given(index) if index < initial => -1 - index as i32,
+        Source::Given(index) => (index - initial) as i32,
+    };
+    let (mut kinds, mut operands, mut offsets) = (vec![], vec![], vec![0u32]);
+    for node in (0..graph.nodes()).map(NodeId::new) {
+        kinds.push(graph.kind(node).0);
+        operands.extend(graph.rows(node).iter().map(|&row| row as i32));
+        operands.extend(graph.values(node).map(number));
+        offsets.push(operands.len() as u32);
+    }
+    let emit: Vec<i32> = list.emitted().iter().map(|&value| number(value)).collect();
+    let mut elements = list.given();
+    let give = PyList::empty(py);
+    for &id in given {
+        let record = Record::of(network, id)?;
+        let (row, rest) = elements.split_at(record.elements());
+        elements = rest;
+        let array = match record.shapes.as_slice() {
+            [(_, shape)] => arrays::shaped(py, row.to_vec(), *shape),
+            _ => arrays::vector(py, row).into_any(),
+        };
+        give.append((record, array))?;
+    }
+    (
+        PyArray1::from_vec(py, kinds),
+        PyArray1::from_vec(py, operands),
+        PyArray1::from_vec(py, offsets),
+        PyArray1::from_vec(py, emit),
+        give,
+    )
+        .into_pyobject(py)
+}

@@ -1,0 +1,168 @@
+//! The inputs of an engine: wired one by one by Python before they run together.
+
+use std::io::Cursor;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use edbatch::graph::Dag;
+use edbatch::models::{self, Folder, IndexedTree, ZooInput};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+use crate::build::{Build, Task};
+use crate::call_list::CallList;
+use crate::errors::{CallError, FileError};
+use crate::model::{Input, Wired, Wiring, ends_run};
+use crate::network::Network;
+use crate::operand::type_name;
+use crate::signals::Stop;
+
+/// The way from a Python object to an input.
+pub(crate) struct Wirer {
+    pub(crate) network: Py<Network>,
+    pub(crate) build: Option<Py<PyAny>>,
+    /// Returns the relative cost of an input.
+    pub(crate) work: Option<Py<PyAny>>,
+    /// The folder whose lines are the inputs.
+    pub(crate) folder: Option<Folder>,
+    /// Empty lists with the memory of an earlier run.
+    pub(crate) pool: Mutex<Vec<models::CallList>>,
+}
+
+/// A run of an engine, while its inputs are wired.
+pub(crate) struct Run {
+    empty: Arc<models::CallList>,
+    pub(crate) stop: Stop,
+    /// The number of inputs so far.
+    inputs: AtomicU32,
+}
+
+impl Run {
+    pub(crate) fn of(model: &Wired) -> Self {
+        Self { empty: model.empty.clone(), stop: Stop::default(), inputs: AtomicU32::new(0) }
+    }
+}
+
+impl Wirer {
+    pub(crate) fn fork(&self, py: Python<'_>) -> Self {
+        Self {
+            network: self.network.clone_ref(py),
+            build: self.build.as_ref().map(|build| build.clone_ref(py)),
+            work: self.work.as_ref().map(|work| work.clone_ref(py)),
+            folder: self.folder.clone(),
+            pool: Mutex::default(),
+        }
+    }
+
+    /// Wires an input. An input that raises has failed.
+    ///
+    /// # Errors
+    /// If it raises something that ends the run, such as KeyboardInterrupt.
+    pub(crate) fn wire(&self, run: &Run, object: &Bound<'_, PyAny>) -> PyResult<Input> {
+        let wired =
+            self.try_wire(run, object).or_else(|error| match ends_run(object.py(), &error) {
+                true => Err(error),
+                false => Ok(Input::failed(error)),
+            });
+        let mut input = wired?;
+        if let Some(work) = &self.work {
+            match work.bind(object.py()).call1((object,)).and_then(|work| work.extract::<f64>()) {
+                Ok(work) => input.work = work as usize,
+                Err(error) => return Ok(Input::failed(error)),
+            }
+        }
+        Ok(input)
+    }
+
+    fn try_wire(&self, run: &Run, object: &Bound<'_, PyAny>) -> PyResult<Input> {
+        let number = run.inputs.fetch_add(1, Ordering::Relaxed);
+        if let Ok(list) = object.cast::<CallList>() {
+            return self.kept(list);
+        }
+        match (&self.build, &self.folder) {
+            (Some(build), _) => self.built(run, build.bind(object.py()), object),
+            (None, Some(folder)) => line(folder, number, object),
+            (None, None) => Err(PyTypeError::new_err(format!(
+                "expected a CallList, got {}: for inputs of your own, give the engine a function, \
+                 Engine(network, weights, build)",
+                type_name(object)
+            ))),
+        }
+    }
+
+    fn kept(&self, list: &Bound<'_, CallList>) -> PyResult<Input> {
+        let mut list = list.borrow_mut();
+        if !list.network.is(&self.network) && !list.network.get().is(self.network.get()) {
+            return Err(CallError::new_err(
+                "expected a call list of the engine's network, got one of another",
+            ));
+        }
+        let list = list.share()?;
+        let calls = list.graph().nodes();
+        Ok(Input::new(Wiring::Kept(list), calls))
+    }
+
+    fn built(
+        &self,
+        run: &Run,
+        build: &Bound<'_, PyAny>,
+        object: &Bound<'_, PyAny>,
+    ) -> PyResult<Input> {
+        let pooled = self.pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let list = pooled.unwrap_or_else(|| (*run.empty).clone());
+        let b = Build::of(self.network.bind(object.py()), list)?;
+        let returned = build.call1((&b, object))?;
+        if !returned.is_none() && returned.hasattr("send")? {
+            let task = Task::new(b, returned, run.stop.clone());
+            let first = task.step(object.py())?;
+            let calls = first.list.graph().nodes();
+            return Ok(Input::new(Wiring::Coroutine(task, Mutex::new(Some(first))), calls));
+        }
+        let list = Build::end(&b)?;
+        let calls = list.graph().nodes();
+        Ok(Input::new(Wiring::Built(list), calls))
+    }
+
+    /// Keeps the memory of lists that were wired for a run.
+    pub(crate) fn recycle(&self, inputs: Vec<Input>) {
+        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.clear();
+        pool.extend(inputs.into_iter().filter_map(|input| match input.wiring {
+            Wiring::Built(mut list) => {
+                list.clear();
+                Some(list)
+            }
+            _ => None,
+        }));
+    }
+}
+
+/// Reads an input from a line of text, as the folder's reader takes it. One model depends on the
+/// number of the line.
+fn line(folder: &Folder, number: u32, object: &Bound<'_, PyAny>) -> PyResult<Input> {
+    let text: String = object.extract().map_err(|_| {
+        PyTypeError::new_err(format!(
+            "expected a line of text, as in {}, got {}",
+            folder.input().display(),
+            type_name(object)
+        ))
+    })?;
+    let reader = Box::new(Cursor::new(text.into_bytes()));
+    let mut inputs = folder.inputs_from(reader, Path::new("line"));
+    let input = inputs.next().ok_or_else(|| FileError::new_err("expected a line, got none"))?;
+    let input = input.map_err(|error| FileError::new_err(error.to_string()))?;
+    if inputs.next().is_some() {
+        return Err(FileError::new_err("expected one line for each input, got several"));
+    }
+    Ok(match input {
+        ZooInput::CallList(list) => {
+            let calls = list.graph().nodes();
+            Input::new(Wiring::Built(list), calls)
+        }
+        ZooInput::Tree(tree) => {
+            Input::new(Wiring::Zoo(ZooInput::Tree(IndexedTree { index: number, ..tree })), 1)
+        }
+        input => Input::new(Wiring::Zoo(input), 1),
+    })
+}

@@ -1,0 +1,64 @@
+//! The Python package `edbatch`: the names of the Rust library with Python's manners.
+//!
+//! Networks and cells are in `network.rs` and below, call lists in `call_list.rs`, the wiring of
+//! inputs in `build.rs` and `model.rs`, engines in `engine.rs`.
+#![forbid(unsafe_code)]
+
+mod arrays;
+mod build;
+mod call_list;
+mod cell;
+mod command;
+mod engine;
+mod errors;
+mod exclusive;
+mod folder;
+mod from_arrays;
+mod html;
+mod inputs;
+mod ints;
+mod mini_batch;
+mod model;
+mod network;
+mod operand;
+mod optimizer;
+mod options;
+mod report;
+mod shapes;
+mod signals;
+mod state_dict;
+mod stream;
+mod tensor;
+mod trainer;
+mod values;
+mod weights;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _native {
+    use super::*;
+
+    #[pymodule_export]
+    use super::{
+        build::{Awaitable, Build},
+        call_list::CallList,
+        cell::{Cell, CellBuilder},
+        command::run_command,
+        engine::Engine,
+        errors::{CallError, CellError, DeviceError, FileError, WeightsError},
+        folder::{load, save},
+        network::{Network, Record},
+        optimizer::{Group, Optimizer, ada_grad, adam, adam_w, rms_prop, sgd},
+        report::{Graph, Outcome, Report, Schedule, Statistics},
+        tensor::Tensor,
+        trainer::{TrainReport, Trainer},
+        values::{Index, Values},
+        weights::Weights,
+    };
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,56 @@
+//! Targets and gradients of a mini-batch.
+
+use edbatch::models::Targets;
+use edbatch::runtime::Rows;
+use numpy::PyUntypedArrayMethods;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use crate::arrays;
+
+/// Reads the targets of each input: a class for each emitted row, or −1 for none.
+pub(crate) fn targets_of(targets: &Bound<'_, PyAny>) -> PyResult<Vec<Targets>> {
+    let of_input = |(input, targets): (usize, PyResult<Bound<'_, PyAny>>)| {
+        let classes = arrays::integers::<i64>(&format!("targets of input {input}"), &targets?)?;
+        let class = |class: i64| match class {
+            -1 => Ok(None),
+            _ => u32::try_from(class).map(Some).map_err(|_| {
+                PyValueError::new_err(format!(
+                    "targets of input {input}: expected a class, from 0, or -1 for none, got \
+                     {class}"
+                ))
+            }),
+        };
+        classes.into_iter().map(class).collect()
+    };
+    targets.try_iter()?.enumerate().map(of_input).collect()
+}
+
+/// Reads the rows of each input: an array `[rows, width]`, or a list of vectors.
+pub(crate) fn rows_of(gradients: &Bound<'_, PyAny>) -> PyResult<Vec<Rows>> {
+    let of_input = |gradients: PyResult<Bound<'_, PyAny>>| {
+        let (gradients, mut rows) = (gradients?, Rows::new());
+        if let Ok(list) = gradients.cast::<PyList>() {
+            for vector in list.iter() {
+                rows.push(arrays::floats(&vector)?.as_slice().expect("contiguous"));
+            }
+            return Ok(rows);
+        }
+        let array = arrays::floats(&gradients)?;
+        let elements = array.as_slice().expect("contiguous");
+        match *array.shape() {
+            [0] => {}
+            [_, width] if width > 0 => elements.chunks_exact(width).for_each(|row| rows.push(row)),
+            [count, _] => (0..count).for_each(|_| rows.push(&[])),
+            ref shape => {
+                return Err(PyValueError::new_err(format!(
+                    "gradients: expected for each input an array [rows, width] or a list of \
+                     vectors, got an array of shape {shape:?}"
+                )));
+            }
+        }
+        Ok(rows)
+    };
+    gradients.try_iter()?.map(of_input).collect()
+}

@@ -1,0 +1,159 @@
+//! The Rust model of all networks of Python: its inputs are call lists, wired before the run, and
+//! coroutines, which go on when their values are there.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use edbatch::graph::{Network, Value};
+use edbatch::models::{self, Answer, Build, BuildError, Model, Zoo, ZooInput};
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+
+use crate::build::{Awaited, Request, Round, Task};
+
+/// The model of an engine: a network, or a model of the zoo.
+#[derive(Clone)]
+pub(crate) struct Wired {
+    /// An empty list of the network. Clones of it share the signatures of the cells.
+    pub(crate) empty: Arc<models::CallList>,
+    pub(crate) zoo: Option<Arc<Zoo>>,
+}
+
+/// An input of a run.
+pub(crate) struct Input {
+    pub(crate) wiring: Wiring,
+    /// The relative cost.
+    pub(crate) work: usize,
+    /// The exception that the input raised, with its traceback.
+    pub(crate) error: Mutex<Option<PyErr>>,
+}
+
+pub(crate) enum Wiring {
+    /// A list that was wired for this run.
+    Built(models::CallList),
+    /// A list that is kept.
+    Kept(Arc<models::CallList>),
+    /// A coroutine, and its first round until it runs.
+    Coroutine(Task, Mutex<Option<Round>>),
+    /// An input of the zoo.
+    Zoo(ZooInput),
+    /// An input that failed when it was wired.
+    Failed,
+}
+
+impl Input {
+    pub(crate) fn new(wiring: Wiring, work: usize) -> Self {
+        Self { wiring, work, error: Mutex::new(None) }
+    }
+
+    pub(crate) fn failed(error: PyErr) -> Self {
+        Self { wiring: Wiring::Failed, work: 1, error: Mutex::new(Some(error)) }
+    }
+
+    /// Takes the exception that the input raised.
+    pub(crate) fn take_error(&self) -> Option<PyErr> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn fail(&self, error: PyErr) -> BuildError {
+        *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        raised()
+    }
+}
+
+/// The error of an input that raised an exception, which is in the input.
+fn raised() -> BuildError {
+    BuildError::Input("an exception of Python".into())
+}
+
+/// Returns true for exceptions that end the whole run: KeyboardInterrupt, SystemExit.
+pub(crate) fn ends_run(py: Python<'_>, error: &PyErr) -> bool {
+    !error.is_instance_of::<PyException>(py)
+}
+
+impl Wired {
+    /// Runs the rounds of a coroutine.
+    async fn rounds(
+        &self,
+        build: &Build<'_>,
+        input: &Input,
+        task: &Task,
+        mut round: Round,
+    ) -> Result<(), BuildError> {
+        let mut carried: Vec<Value> = Vec::new();
+        loop {
+            let appended = build.append(&round.list, &carried)?;
+            let Some(awaited) = round.awaited else { return Ok(()) };
+            let kept: Vec<Value> = awaited.carried.iter().map(|&v| appended.value(v)).collect();
+            let (answer, next) = match &awaited.request {
+                Request::Elements(value) => {
+                    let (elements, next) = build.fetch_vec(appended.value(*value), &kept).await;
+                    (Answer::Elements(elements), next)
+                }
+                Request::ArgMax(value) => {
+                    let (index, next) = build.arg_max_vec(appended.value(*value), &kept).await;
+                    (Answer::ArgMax(index), next)
+                }
+                Request::Each(values) => {
+                    let values: Vec<Value> = values.iter().map(|&v| appended.value(v)).collect();
+                    let (each, next) = build.fetch_each_vec(&values, &kept).await;
+                    (Answer::EachElements(each), next)
+                }
+            };
+            if task.stop.is_set() {
+                return Err(raised());
+            }
+            carried = next;
+            round = self.resume(task, &awaited, answer).map_err(|error| input.fail(error))?;
+        }
+    }
+
+    fn resume(&self, task: &Task, awaited: &Awaited, answer: Answer) -> PyResult<Round> {
+        Python::attach(|py| {
+            let resumed = task.resume(py, awaited, answer, (*self.empty).clone());
+            if resumed.as_ref().is_err_and(|error| ends_run(py, error)) {
+                task.stop.set();
+            }
+            resumed
+        })
+    }
+}
+
+impl Model for Wired {
+    type Input = Input;
+
+    fn network(&self) -> &Arc<Network> {
+        match &self.zoo {
+            Some(zoo) => zoo.network(),
+            None => self.empty.network(),
+        }
+    }
+
+    fn work(&self, input: &Input) -> usize {
+        input.work
+    }
+
+    fn bytes(&self, input: &Input) -> usize {
+        match (&self.zoo, &input.wiring) {
+            (Some(zoo), Wiring::Zoo(input)) => zoo.bytes(input),
+            _ => 0,
+        }
+    }
+
+    async fn build(&self, build: &Build<'_>, input: &Input) -> Result<(), BuildError> {
+        match &input.wiring {
+            Wiring::Built(list) => build.append(list, &[]).map(drop)?,
+            Wiring::Kept(list) => build.append(list, &[]).map(drop)?,
+            Wiring::Coroutine(task, first) => {
+                let first = first.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let first = first.expect("a coroutine runs once");
+                return self.rounds(build, input, task, first).await;
+            }
+            Wiring::Zoo(line) => {
+                let zoo = self.zoo.as_ref().expect("only a zoo has such inputs");
+                return zoo.build(build, line).await;
+            }
+            Wiring::Failed => return Err(raised()),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,105 @@
+//! The options of engines.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use edbatch::cuda::{self, CudaOptions, EmulatedDevice};
+use edbatch::graph::Network;
+use edbatch::layout::{CellStyle, Program};
+use edbatch::policy::{AnyPolicy, ChoiceError, PolicyChoice};
+use edbatch::runtime::Parameters;
+use edbatch::{Engine, EngineOptions};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::errors::{self, FileError};
+use crate::model::Wired;
+
+/// The options of an engine, as Python names them.
+pub(crate) struct Options {
+    pub(crate) threads: usize,
+    pub(crate) policy: Option<PathBuf>,
+    pub(crate) memory_limit: Option<u64>,
+    pub(crate) fold_tables: u64,
+    pub(crate) counts: bool,
+    pub(crate) device: Device,
+}
+
+/// The place where batches run.
+#[derive(Clone, PartialEq)]
+pub(crate) enum Device {
+    Cpu,
+    Cuda(Vec<usize>),
+    /// The kernels of CUDA, on the host.
+    Emulated,
+}
+
+impl Device {
+    pub(crate) fn parse(name: &str) -> PyResult<Self> {
+        let numbers = |text: &str| -> Option<Vec<usize>> {
+            text.split(',').map(|number| number.parse().ok()).collect()
+        };
+        let device = match name.split_once(':') {
+            None if name == "cpu" => Some(Self::Cpu),
+            None if name == "cuda" => Some(Self::Cuda(vec![0])),
+            None if name == "cuda-emulated" => Some(Self::Emulated),
+            Some(("cuda", list)) => numbers(list).map(Self::Cuda),
+            _ => None,
+        };
+        device.ok_or_else(|| {
+            PyValueError::new_err(format!(
+                "device: expected cpu, cuda, cuda:1 or cuda-emulated, got {name:?}"
+            ))
+        })
+    }
+}
+
+/// Opens a policy, by its name or its file. `None` is the default of the engine.
+pub(crate) fn policy_of(name: Option<&Path>, network: &Network) -> PyResult<Option<AnyPolicy>> {
+    let Some(name) = name else { return Ok(None) };
+    let choice: PolicyChoice = name
+        .to_string_lossy()
+        .parse()
+        .map_err(|error: ChoiceError| PyValueError::new_err(format!("policy: {error}")))?;
+    let policy = choice.open(&network.kind_names());
+    policy.map(Some).map_err(|error| FileError::new_err(error.to_string()))
+}
+
+impl Options {
+    /// Builds an engine.
+    pub(crate) fn engine(
+        &self,
+        model: Wired,
+        network: &Arc<Network>,
+        parameters: Parameters,
+        policy: Option<AnyPolicy>,
+    ) -> PyResult<Engine<Wired>> {
+        let mut options = EngineOptions::new().threads(self.threads);
+        if let Some(policy) = policy {
+            options = options.policy(policy);
+        }
+        if let Some(limit) = self.memory_limit {
+            options = options.memory_limit(limit);
+        }
+        if self.counts {
+            options = options.counts();
+        }
+        if self.device == Device::Cpu {
+            let options = options.fold_tables(self.fold_tables);
+            return Engine::with_options(model, parameters, options).map_err(errors::engine);
+        }
+        let program = Program::new(network.clone(), CellStyle::default());
+        let program = program.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let program = Arc::new(program.fold_tables(self.fold_tables));
+        let (loaded, cuda_options) = (program.clone(), CudaOptions::default());
+        let backend = match &self.device {
+            Device::Cuda(devices) => cuda::nvidia(loaded, &parameters, &cuda_options, devices),
+            _ => EmulatedDevice::new(0)
+                .load(loaded, &parameters, &cuda_options)
+                .map(|backend| Box::new(backend) as _),
+        };
+        let backend = backend.map_err(errors::backend)?;
+        let engine = Engine::with_backend(model, &parameters, program, backend, options);
+        engine.map_err(errors::engine)
+    }
+}

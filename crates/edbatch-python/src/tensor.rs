@@ -1,0 +1,336 @@
+//! Tensors of a cell that is being declared: each operation appends to the cell.
+
+use edbatch::graph::{Op, Shape, Var};
+use pyo3::prelude::*;
+use pyo3::types::{PySlice, PyTuple};
+
+use crate::cell::CellBuilder;
+use crate::operand::{
+    Operand, Order, check_columns, is_column, range_of, rounded, tensor_of, var_of,
+};
+use crate::shapes;
+use crate::values::Index;
+
+/// A tensor of a cell: a vector or a matrix. Operators add operations to the cell.
+#[pyclass(frozen, module = "edbatch")]
+pub(crate) struct Tensor {
+    pub(crate) cell: Py<CellBuilder>,
+    pub(crate) var: Var,
+    pub(crate) shape: Shape,
+    /// True for `v[:, None]`: a vector that is repeated over the columns of a matrix.
+    pub(crate) column: bool,
+}
+
+impl Tensor {
+    /// Makes the result of an operation.
+    pub(crate) fn made(
+        cell: &Bound<'_, CellBuilder>,
+        op: Op,
+        operands: Vec<Var>,
+    ) -> PyResult<Self> {
+        // The shape is inferred.
+        let (var, shape) = cell.get().push(op, operands, Shape::Vector(1))?;
+        Ok(Self { cell: cell.clone().unbind(), var, shape, column: false })
+    }
+
+    fn unary(slf: &Bound<'_, Self>, op: Op) -> PyResult<Self> {
+        let cell = slf.get().cell.bind(slf.py());
+        let operand = var_of(cell, slf.as_any(), &op.to_string())?;
+        Self::made(cell, op, vec![operand])
+    }
+
+    /// An operation of two tensors of equal rank.
+    fn with(slf: &Bound<'_, Self>, op: Op, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let (cell, name) = (slf.get().cell.bind(slf.py()), op.to_string());
+        let operands = vec![var_of(cell, slf.as_any(), &name)?, var_of(cell, other, &name)?];
+        Self::made(cell, op, operands)
+    }
+
+    /// An element-wise operation with a tensor or a number.
+    fn elementwise(
+        slf: &Bound<'_, Self>,
+        op: Op,
+        other: &Bound<'_, PyAny>,
+        order: Order,
+    ) -> PyResult<Self> {
+        let (cell, name) = (slf.get().cell.bind(slf.py()), op.to_string());
+        let own = tensor_of(cell, slf.as_any(), &name)?;
+        let other = match shapes::number(other) {
+            Some(number) => {
+                let constant = Op::Constant(rounded(cell.get(), number)?);
+                let (var, shape) = cell.get().push(constant, vec![], Shape::Vector(1))?;
+                Operand { var, shape, column: false }
+            }
+            None => tensor_of(cell, other, &name)?,
+        };
+        let (a, b) = if order == Order::AsWritten { (own, other) } else { (other, own) };
+        check_columns(cell.get(), &name, &a, &b)?;
+        Self::made(cell, op, vec![a.var, b.var])
+    }
+}
+
+#[pymethods]
+impl Tensor {
+    /// Lets scalars of NumPy leave the operation to the tensor.
+    #[classattr]
+    fn __array_ufunc__() -> Option<()> {
+        None
+    }
+
+    /// The shape: `(n,)` for a vector, `(rows, columns)` for a matrix.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        match (self.column, self.shape) {
+            (true, Shape::Vector(n)) => PyTuple::new(py, [n, 1]),
+            (_, shape) => shapes::to_tuple(py, shape),
+        }
+    }
+
+    /// The transpose of a matrix.
+    #[getter(T)]
+    fn transposed(slf: &Bound<'_, Self>) -> PyResult<Self> {
+        Self::unary(slf, Op::Transpose)
+    }
+
+    fn __add__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::elementwise(slf, Op::Add, other, Order::AsWritten)
+    }
+
+    fn __radd__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::elementwise(slf, Op::Add, other, Order::Reflected)
+    }
+
+    fn __sub__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::elementwise(slf, Op::Sub, other, Order::AsWritten)
+    }
+
+    fn __rsub__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::elementwise(slf, Op::Sub, other, Order::Reflected)
+    }
+
+    fn __mul__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        match shapes::number(other) {
+            Some(factor) => Self::scale(slf, factor),
+            None => Self::elementwise(slf, Op::Mul, other, Order::AsWritten),
+        }
+    }
+
+    fn __rmul__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        match shapes::number(other) {
+            Some(factor) => Self::scale(slf, factor),
+            None => Self::elementwise(slf, Op::Mul, other, Order::Reflected),
+        }
+    }
+
+    fn __truediv__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::elementwise(slf, Op::Div, other, Order::AsWritten)
+    }
+
+    fn __rtruediv__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::elementwise(slf, Op::Div, other, Order::Reflected)
+    }
+
+    fn __matmul__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::with(slf, Op::MatMul, other)
+    }
+
+    fn __rmatmul__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let cell = slf.get().cell.bind(slf.py());
+        let operands = vec![var_of(cell, other, "matmul")?, var_of(cell, slf.as_any(), "matmul")?];
+        Self::made(cell, Op::MatMul, operands)
+    }
+
+    fn __neg__(slf: &Bound<'_, Self>) -> PyResult<Self> {
+        Self::unary(slf, Op::Neg)
+    }
+
+    fn __abs__(slf: &Bound<'_, Self>) -> PyResult<Self> {
+        Self::abs(slf)
+    }
+
+    fn __bool__(slf: &Bound<'_, Self>) -> PyResult<bool> {
+        let expected = "no condition on a tensor: it has no elements while the cell is declared";
+        Err(slf.get().cell.get().error("bool", &[slf.get().shape], expected))
+    }
+
+    /// `x[a:b]`: a range of rows. `v[:, None]`: a vector with an element for each row of a matrix.
+    fn __getitem__(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let Self { cell, shape, column, var } = slf.get();
+        let cell = cell.bind(slf.py());
+        if let Ok(pair) = key.cast::<PyTuple>()
+            && is_column(pair)
+            && matches!(shape, Shape::Vector(_))
+            && !column
+        {
+            let (cell, var, shape) = (cell.clone().unbind(), *var, *shape);
+            return Ok(Self { cell, var, shape, column: true });
+        }
+        let rows = shape.rows_and_columns().0 as i64;
+        let range = key.cast::<PySlice>().ok().and_then(|slice| range_of(slice, rows));
+        let Some((start, end)) = range else {
+            let expected = "a range of rows, x[a:b], or v[:, None] of a vector";
+            return Err(cell.get().error("index", &[*shape], expected));
+        };
+        let operand = var_of(cell, slf.as_any(), "slice")?;
+        // An empty range, or one that begins before the first row, is an error of the slice.
+        let start_row = u32::try_from(start).unwrap_or(u32::MAX);
+        let rows = u32::try_from(end - start).unwrap_or(0);
+        Self::made(cell, Op::Slice { start: start_row, rows }, vec![operand])
+    }
+
+    /// Multiplies every element by a number.
+    #[pyo3(signature = (factor, /))]
+    fn scale(slf: &Bound<'_, Self>, factor: f64) -> PyResult<Self> {
+        let factor = rounded(slf.get().cell.get(), factor)?;
+        Self::unary(slf, Op::Scale(factor))
+    }
+
+    /// The logistic function, 1 / (1 + exp(-x)).
+    fn sigmoid(slf: &Bound<'_, Self>) -> PyResult<Self> {
+        Self::unary(slf, Op::Sigmoid)
+    }
+
+    /// The hyperbolic tangent.
+    fn tanh(slf: &Bound<'_, Self>) -> PyResult<Self> {
+        Self::unary(slf, Op::Tanh)
+    }
+
+    /// max(x, 0).
+    fn relu(slf: &Bound<'_, Self>) -> PyResult<Self> {
+        Self::unary(slf, Op::Relu)
+    }
+
+    /// The exponential.
+    fn exp(slf: &Bound<'_, Self>) -> PyResult<Self> {
+        Self::unary(slf, Op::Exp)
+    }
+
+    /// The natural logarithm.
+    fn log(slf: &Bound<'_, Self>) -> PyResult<Self> {
+        Self::unary(slf, Op::Log)
+    }
+
+    /// The square root.
+    fn sqrt(slf: &Bound<'_, Self>) -> PyResult<Self> {
+        Self::unary(slf, Op::Sqrt)
+    }
+
+    /// The error function.
+    fn erf(slf: &Bound<'_, Self>) -> PyResult<Self> {
+        Self::unary(slf, Op::Erf)
+    }
+
+    /// The absolute value.
+    fn abs(slf: &Bound<'_, Self>) -> PyResult<Self> {
+        let negative = Bound::new(slf.py(), Self::unary(slf, Op::Neg)?)?;
+        Self::with(slf, Op::Maximum, negative.as_any())
+    }
+
+    /// x · sigmoid(x), also known as swish.
+    fn silu(slf: &Bound<'_, Self>) -> PyResult<Self> {
+        let gate = Bound::new(slf.py(), Self::unary(slf, Op::Sigmoid)?)?;
+        Self::with(slf, Op::Mul, gate.as_any())
+    }
+
+    /// The Gaussian error linear unit, x/2 + x/2 · erf(x/√2).
+    fn gelu(slf: &Bound<'_, Self>) -> PyResult<Self> {
+        let py = slf.py();
+        let half = Bound::new(py, Self::unary(slf, Op::Scale(0.5))?)?;
+        let scaled = Self::unary(slf, Op::Scale(std::f32::consts::FRAC_1_SQRT_2))?;
+        let erf = Bound::new(py, Self::unary(&Bound::new(py, scaled)?, Op::Erf)?)?;
+        let product = Bound::new(py, Self::with(&half, Op::Mul, erf.as_any())?)?;
+        Self::with(&half, Op::Add, product.as_any())
+    }
+
+    /// max(x, slope · x), for a slope from 0 to 1.
+    #[pyo3(signature = (slope, /))]
+    fn leaky_relu(slf: &Bound<'_, Self>, slope: f64) -> PyResult<Self> {
+        if !(0.0..=1.0).contains(&slope) {
+            let expected = format!("a slope from 0 to 1, got {slope}");
+            return Err(slf.get().cell.get().error("leaky_relu", &[slf.get().shape], &expected));
+        }
+        let scaled = Bound::new(slf.py(), Self::unary(slf, Op::Scale(slope as f32))?)?;
+        Self::with(slf, Op::Maximum, scaled.as_any())
+    }
+
+    /// The larger of two tensors, or of a tensor and a number, element by element.
+    #[pyo3(signature = (other, /))]
+    fn maximum(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::elementwise(slf, Op::Maximum, other, Order::AsWritten)
+    }
+
+    /// The smaller of two tensors, or of a tensor and a number, element by element.
+    #[pyo3(signature = (other, /))]
+    fn minimum(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::elementwise(slf, Op::Minimum, other, Order::AsWritten)
+    }
+
+    /// Softmax over a vector, or over each row of a matrix.
+    fn softmax(slf: &Bound<'_, Self>) -> PyResult<Self> {
+        Self::unary(slf, Op::Softmax)
+    }
+
+    /// The logarithm of softmax over a vector, or over each row of a matrix.
+    fn log_softmax(slf: &Bound<'_, Self>) -> PyResult<Self> {
+        Self::unary(slf, Op::LogSoftmax)
+    }
+
+    /// (x - mean) / √(variance + epsilon) over a vector, or over each row of a matrix.
+    #[pyo3(signature = (epsilon=1e-5, /))]
+    fn layer_norm(slf: &Bound<'_, Self>, epsilon: f64) -> PyResult<Self> {
+        Self::unary(slf, Op::LayerNorm(epsilon as f32))
+    }
+
+    /// x / √(mean x² + epsilon) over a vector, or over each row of a matrix.
+    #[pyo3(signature = (epsilon=1e-5, /))]
+    fn rms_norm(slf: &Bound<'_, Self>, epsilon: f64) -> PyResult<Self> {
+        Self::unary(slf, Op::RmsNorm(epsilon as f32))
+    }
+
+    /// The inner product of two vectors, as a vector of one element, or of each pair of rows of
+    /// two matrices.
+    #[pyo3(signature = (other, /))]
+    fn dot(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::with(slf, Op::Dot, other)
+    }
+
+    /// The same elements, row by row, in another shape: `x.reshape(4, 2)` or `x.reshape(8)`.
+    #[pyo3(signature = (*shape))]
+    fn reshape(slf: &Bound<'_, Self>, shape: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        let first = (shape.len() == 1).then(|| shape.get_item(0)).transpose()?;
+        let shape = shapes::shape("reshape", first.as_ref().unwrap_or(shape.as_any()))?;
+        Self::unary(slf, Op::Reshape(shape))
+    }
+
+    /// The transpose of a matrix.
+    fn transpose(slf: &Bound<'_, Self>) -> PyResult<Self> {
+        Self::unary(slf, Op::Transpose)
+    }
+
+    /// The vector with dropout: training sets each element to 0 with probability `rate`, and
+    /// multiplies the others by 1 / (1 - rate). Otherwise the vector itself.
+    #[pyo3(signature = (rate, /))]
+    fn dropout(slf: &Bound<'_, Self>, rate: f64) -> PyResult<Self> {
+        if rate == 0.0 {
+            let Self { cell, var, shape, column } = slf.get();
+            let (cell, var, shape, column) = (cell.clone_ref(slf.py()), *var, *shape, *column);
+            return Ok(Self { cell, var, shape, column });
+        }
+        Self::unary(slf, Op::Dropout(rate as f32))
+    }
+
+    /// The element of a vector, or the row of a matrix, whose number the call names.
+    #[pyo3(signature = (index, /))]
+    fn select(slf: &Bound<'_, Self>, index: &Bound<'_, Index>) -> PyResult<Self> {
+        let Index { cell, table } = index.get();
+        if !cell.is(&slf.get().cell) {
+            let expected = "an index port of this cell";
+            return Err(slf.get().cell.get().error("select", &[slf.get().shape], expected));
+        }
+        Self::unary(slf, Op::Select { table: *table })
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<edbatch.Tensor {} {}>", self.var, self.shape)
+    }
+}

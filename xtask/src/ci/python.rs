@@ -1,0 +1,163 @@
+//! The checks of the Python package: builds the wheel, installs it into an environment that has
+//! only NumPy, and runs its tests, type checkers and notebooks in another one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::skips::Skips;
+use crate::{Failure, root};
+
+const PACKAGE: &str = "crates/edbatch-python";
+
+/// The maximum size of the wheel in bytes.
+const MAX_WHEEL: u64 = 12_000_000;
+
+/// The notebooks. Some need a module that the test environment lacks.
+const NOTEBOOKS: [(&str, Option<&str>); 3] = [
+    ("docs/notebooks/1_own_model.ipynb", None),
+    ("docs/notebooks/2_weights_and_report.ipynb", None),
+    ("docs/notebooks/3_in_torch.ipynb", Some("torch")),
+];
+
+/// Imports the package, prints its version, and lists the other packages of the environment.
+const FRESH: &str = "\
+import importlib.metadata as m, edbatch
+others = {d.name for d in m.distributions()} - {'pip', 'setuptools', 'edbatch', 'numpy'}
+assert not others, f'the wheel installs {others}'
+assert edbatch.__version__ == m.version('edbatch')";
+
+/// Returns the reason why the checks cannot run on this machine, or `None` if they can. Creates the
+/// environment for tests, which needs Python's package index for the first time.
+pub(super) fn lacking() -> Option<String> {
+    let version = ["-c", "import sys, venv; assert sys.version_info >= (3, 11)"];
+    if !succeeds(Command::new("python3").args(version)) {
+        return Some("there is no `python3` of version 3.11 or later with `venv`".into());
+    }
+    if !python("tests").exists() && !succeeds(&mut environment("tests")) {
+        return Some("`python3 -m venv` failed".into());
+    }
+    let requirements = root().join(PACKAGE).join("tests/requirements.txt");
+    let mut install = pip("tests", &["install"]);
+    install.args(["--timeout", "10", "--retries", "1", "-r"]).arg(requirements);
+    (!succeeds(&mut install)).then(|| "Python's package index cannot be reached".into())
+}
+
+/// Runs all checks, or those tests that are marked `smoke`.
+pub(super) fn pass(smoke: bool, skips: &Skips) -> Result<bool, Failure> {
+    let Some(wheel) = wheel()? else { return Ok(false) };
+    let mut install = pip("tests", &["install", "--force-reinstall", "--no-deps"]);
+    if !install.arg(&wheel).status()?.success() {
+        return Ok(false);
+    }
+    let marker = if smoke { "smoke" } else { "smoke or not smoke" };
+    let mut tests = module("pytest", &["-q", "-m", marker]);
+    skips.collect_from(&mut tests);
+    if smoke {
+        return Ok(tests.status()?.success());
+    }
+    let mypy = ["--strict", "-p", "edbatch"];
+    let stubs = ["edbatch._native", "--mypy-config-file", "pyproject.toml"];
+    let commands = [
+        cargo(&["fmt", "--check"]),
+        cargo(&["clippy", "--all-targets", "--", "-D", "warnings"]),
+        tests,
+        module("mypy", &mypy),
+        module("mypy.stubtest", &stubs),
+    ];
+    for mut command in commands.into_iter().chain([notebooks(skips)?]) {
+        println!("-- {command:?}");
+        if !command.status()?.success() {
+            return Ok(false);
+        }
+    }
+    runs_alone(&wheel)
+}
+
+/// Builds the wheel, and checks its size.
+fn wheel() -> Result<Option<PathBuf>, Failure> {
+    let folder = root().join("target/python/wheels");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    let mut build = module("maturin", &["build", "--release", "--locked", "--out"]);
+    if !build.arg(&folder).status()?.success() {
+        return Ok(None);
+    }
+    let wheel = fs::read_dir(&folder)?.next().ok_or("maturin built no wheel")??;
+    let bytes = wheel.metadata()?.len();
+    println!("-- {}: {bytes} bytes", wheel.path().display());
+    if bytes > MAX_WHEEL {
+        return Err(format!("the wheel has {bytes} bytes, at most {MAX_WHEEL} are allowed").into());
+    }
+    Ok(Some(wheel.path()))
+}
+
+/// Installs the wheel into a new environment, which gets NumPy as its only dependency.
+fn runs_alone(wheel: &Path) -> Result<bool, Failure> {
+    let folder = root().join("target/python/fresh");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    let mut install = pip("fresh", &["install"]);
+    let mut import = Command::new(python("fresh"));
+    let mut version = Command::new(folder.join("bin/edbatch"));
+    Ok(environment("fresh").status()?.success()
+        && install.arg(wheel).status()?.success()
+        && import.args(["-c", FRESH]).status()?.success()
+        && version.arg("--version").status()?.success())
+}
+
+/// Runs the notebooks whose modules are installed.
+fn notebooks(skips: &Skips) -> Result<Command, Failure> {
+    let mut run = module("pytest", &["-q", "--nbmake", "-p", "no:cacheprovider"]);
+    for (notebook, needs) in NOTEBOOKS {
+        match needs {
+            Some(name) if !imports(name) => {
+                skips.note(notebook, &format!("{name} is not installed"))?;
+            }
+            _ => drop(run.arg(root().join(notebook))),
+        }
+    }
+    Ok(run)
+}
+
+fn imports(module: &str) -> bool {
+    succeeds(Command::new(python("tests")).args(["-c", &format!("import {module}")]))
+}
+
+/// Runs a module in the environment for tests, from the package's folder.
+fn module(name: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(python("tests"));
+    command.args(["-m", name]).args(arguments).current_dir(root().join(PACKAGE));
+    command
+}
+
+fn pip(environment: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(python(environment));
+    command.args(["-m", "pip", "-q", "--disable-pip-version-check"]).args(arguments);
+    command
+}
+
+/// Creates an environment.
+fn environment(name: &str) -> Command {
+    let mut command = Command::new("python3");
+    command.args(["-m", "venv"]).arg(root().join("target/python").join(name));
+    command
+}
+
+/// Returns the interpreter of an environment.
+fn python(environment: &str) -> PathBuf {
+    root().join("target/python").join(environment).join("bin/python")
+}
+
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new("cargo");
+    command.args(arguments).current_dir(root().join(PACKAGE));
+    command
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    let command = command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
