@@ -110,8 +110,8 @@ fn run(options: &Options) -> Result<(), Failure> {
     Sorted::new(records).failure().map_or(Ok(()), |failure| Err(failure.into()))
 }
 
-/// Opens the device, if the options name one. If it is only one of several backends and is
-/// missing, prints a message.
+/// Opens the device, if the options name one. If the device is missing and is only one of several
+/// backends, prints a message.
 fn open_device(options: &Options) -> Result<Option<Device>, Failure> {
     if !options.on_cuda() && !options.requires_device() {
         return Ok(None);

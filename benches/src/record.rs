@@ -20,7 +20,7 @@ pub struct Record {
     /// The measurement.
     #[serde(flatten)]
     pub figures: Figures,
-    /// Name of the step that made it. `--resume` skips steps that have records.
+    /// Name of the step that made the record. `--resume` skips steps that have records.
     pub step: String,
     /// The machine, the sources and the date.
     pub machine: Machine,
@@ -110,13 +110,13 @@ pub struct Training {
     pub case: Case,
     /// Instances forward, back and updated.
     pub instances_per_second: f64,
-    /// Instances of an engine forward, in the same passes.
+    /// Instances that an engine runs forward, in the same passes over the set.
     pub forward_instances_per_second: f64,
     /// The share of the time for building graphs, scheduling and planning.
     pub decide: f64,
-    /// The share of the time for the way forward.
+    /// The share of the time for the forward pass.
     pub forward: f64,
-    /// The share of the time for the way back.
+    /// The share of the time for the backward pass.
     pub back: f64,
     /// The share of the time for the sums of parameters' gradients.
     pub sums: f64,
@@ -124,7 +124,7 @@ pub struct Training {
     pub update: f64,
     /// The time of a step with Adam, relative to one with SGD, in the same passes.
     pub adam: f64,
-    /// Three times the FLOPs of the equations forward, in 1e9 a second.
+    /// Three times the FLOPs of the equations in a forward pass, in 1e9 a second.
     pub gflops: f64,
     /// Measured peak of the core in 1e9 FLOPs a second.
     pub peak_gflops: f64,

@@ -11,7 +11,7 @@ use crate::tree::{Tree, TreeBuilder};
 pub(crate) enum Arity {
     /// Two children or one token.
     Two,
-    /// Any number of children, or one token, or nothing. The label may be missing if there is a
+    /// Any number of children, or one token, or neither. The label may be missing if there is a
     /// child.
     Any,
 }

@@ -7,9 +7,9 @@ pub struct Lattice<T = String> {
     pub chars: Vec<T>,
     /// The words. *Invariant* of every reader: `start < end < chars.len()`.
     pub words: Vec<WordArc<T>>,
-    /// A tag for every character, or empty.
+    /// The tag of each character. Empty if there are no tags.
     pub tags: Vec<String>,
-    /// The class of every character that has one, or empty.
+    /// The class of each character, or `None` if it has none. Empty if there are no classes.
     pub labels: Vec<Option<u32>>,
 }
 

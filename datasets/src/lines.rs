@@ -53,7 +53,7 @@ pub fn open_with<R: Read + Send + 'static>(
     }
 }
 
-/// Opens a file, plain or `.gz`, and iterates over its lines: [`open`] and [`Lines::new`].
+/// Opens a file, plain or `.gz`, and iterates over its lines: [`open`] followed by [`Lines::new`].
 pub fn lines(path: impl AsRef<Path>) -> Result<Lines<Box<dyn BufRead + Send>>, Error> {
     let name = path.as_ref().display().to_string();
     Ok(Lines::new(open(path)?, &name))

@@ -100,7 +100,7 @@ fn write_tree(tree: &Tree, writer: &mut impl Write) -> io::Result<()> {
         write_opening(tree, node, writer)?;
         if children.is_empty() {
             write!(writer, ")")?;
-            // Close every parent whose last descendant this is.
+            // Close this leaf, and every parent whose last descendant it is.
             for _ in 0..closing {
                 write!(writer, ")")?;
             }

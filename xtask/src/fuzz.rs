@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 
 use crate::{Failure, root};
 
-/// Runs the fuzz targets of crates/edbatch/fuzz one by one. Failing inputs go to the folder
-/// target/artifacts there. New inputs are kept in target/corpus, where the next run starts.
+/// Runs the fuzz targets of crates/edbatch/fuzz one by one. Its folder target/artifacts gets
+/// failing inputs; target/corpus keeps new inputs, with which the next run starts.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

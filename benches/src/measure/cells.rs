@@ -8,8 +8,9 @@ use edbatch_layout::{CellStyle, Compared, Moved, PAPER_CELLS, paper_cell};
 use crate::Failure;
 use crate::record::{Cell, CellLatency, Copies, Rule};
 
-/// Elements of a hidden vector, and calls in a batch, in the paper's table.
+/// Elements of a hidden vector in the paper's table.
 const SIZE: usize = 64;
+/// Calls in a batch in the paper's table.
 const CALLS: usize = 8;
 
 /// The plans that are compared: in the order of declaration, and ours.

@@ -13,9 +13,11 @@ use crate::measure::sets::Source;
 use crate::measure::workload::{MiniBatch, Part};
 use crate::record::Counts;
 
-/// Minimum and maximum number of mini-batches, and the number of instances to reach.
+/// Minimum number of mini-batches.
 const MIN: usize = 5;
+/// Maximum number of mini-batches.
 const MAX: usize = 40;
+/// The number of instances to reach.
 const INSTANCES: usize = 1280;
 
 /// Counts the batches of every policy on mini-batches of a size.
@@ -90,7 +92,7 @@ fn total<D: Dag>(mini_batches: &[Vec<D>], policy: &mut dyn Policy) -> Result<usi
     Ok(batches)
 }
 
-/// Returns means over mini-batches of the figures that do not depend on the policy.
+/// Returns the figures that do not depend on the policy, as means over mini-batches.
 fn means<D: Dag>(mini_batches: &[Vec<D>]) -> Counts {
     let count = mini_batches.len();
     let mean = |of: fn(&D) -> usize| {

@@ -56,7 +56,7 @@ impl Device {
         }
     }
 
-    /// Returns how many teams, groups of blocks that run a plan, run a program at the same time.
+    /// Returns the number of teams (groups of blocks that run a plan) that run a program together.
     pub fn teams(&self, program: &Program, min_blocks: u32) -> usize {
         let (sms, size) = match self {
             Self::Cuda(probe) => {

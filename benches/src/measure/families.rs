@@ -89,7 +89,7 @@ fn tree_sizes<I>(set: &Set<I>, hidden: usize) -> TreeSizes {
     TreeSizes { vocabulary: set.vocabularies[0], embed: hidden, hidden, classes: set.labels }
 }
 
-/// Every token has a matrix: with 512 rows each, the matrices for SST would take 9 GB.
+/// Limits `hidden`: with 512 rows for each token's matrix, the matrices for SST would take 9 GB.
 fn mv_rnn(source: &Source) -> Result<Family, SetError> {
     let family = family("mv_rnn", sets::trees(source)?, |set, hidden| {
         MvRnn::new(MvRnnSizes { vocabulary: set.vocabularies[0], hidden, classes: set.labels })

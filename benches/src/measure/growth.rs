@@ -1,8 +1,8 @@
 //! The part `growth`: cost of a node in graphs of a thousand to a million nodes.
 //!
 //! Policies schedule the whole graph. The engine, whose row includes construction and planning,
-//! runs it like any mini-batch, in parts that fit the caches. Vectors are short, so that a million
-//! of them fit in memory. None of these times depends on their length.
+//! runs the mini-batch as usual, in parts that fit the caches. Vectors are short, so that a million
+//! of them fit in memory. None of these times depends on the length of vectors.
 
 use std::time::Instant;
 
@@ -27,8 +27,9 @@ const NODES: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
 const HIDDEN: usize = 8;
 /// Number of instances sampled to estimate the nodes per instance.
 const SAMPLED: usize = 64;
-/// Repetitions stop at this number, or after this many seconds.
+/// The maximum number of repetitions.
 const MAX_REPETITIONS: usize = 20;
+/// The seconds after which no further repetition starts.
 const MAX_SECONDS: f64 = 0.15;
 
 /// Measures a model on mini-batches of growing size.

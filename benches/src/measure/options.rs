@@ -36,8 +36,8 @@ pub struct Options {
     /// Elements of hidden vectors [default: 128,256; of mv_rnn 64,128]
     #[arg(long, value_delimiter = ',', value_name = "H,…", value_parser = positive)]
     pub hidden: Vec<usize>,
-    /// Instances in a mini-batch, for peers in the smallest one [default: 64; latency 1,8; counts
-    /// 1,8,64,256]
+    /// Instances in a mini-batch; for peers, in the smallest mini-batch [default: 64; latency 1,8;
+    /// counts 1,8,64,256]
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = positive)]
     pub batch: Vec<usize>,
     /// Threads that share a mini-batch; for the system across, number of engines [default: 1]
@@ -49,7 +49,7 @@ pub struct Options {
     /// Further backends for our system, if there is a device: cuda
     #[arg(long, value_delimiter = ',', value_name = "BACKEND,…", value_parser = backend)]
     pub backends: Vec<String>,
-    /// Also our system without or with one part: policy, layout, kernel, folded tables
+    /// Also our system with one part removed or added: policy, layout, kernel, folded tables
     #[arg(long)]
     pub ablation: bool,
     /// Seconds for each figure of a system [default: 0.5, less if a run has a limit]; duration of
@@ -80,7 +80,7 @@ pub struct Options {
     /// Prints whole tables, not only a summary
     #[arg(long)]
     pub tables: bool,
-    /// Writes the main tables into README.md and docs/benchmarks.md
+    /// Writes the main tables into README.md, docs/benchmarks.md and docs/training.md
     #[arg(long)]
     pub docs: bool,
     /// Page with plots [default: target/bench/index.html]
@@ -192,7 +192,7 @@ impl Options {
         !for_device && !matches!(part, Part::Paper | Part::Soak | Part::Peers)
     }
 
-    /// Returns true if the run is about a device and cannot do without one.
+    /// Returns true if the run needs a device.
     pub fn requires_device(&self) -> bool {
         self.gpu
             || Part::DEVICE.iter().any(|&part| self.wants(part))
@@ -330,7 +330,7 @@ impl Options {
     }
 
     /// Returns the limit of a run in seconds: the user's, or the default if no option chooses what
-    /// to measure. A slow or busy machine may take half as long again.
+    /// to measure. A slow or busy machine may take 1.5 times as long.
     pub fn limit(&self) -> Option<f64> {
         let usual = self.only.is_empty()
             && self.models.is_empty()

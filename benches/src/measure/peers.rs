@@ -2,9 +2,9 @@
 //! batches automatically.
 //!
 //! A peer is a process that receives the weights and the graphs of all mini-batches. The size of
-//! its mini-batches is doubled until its speed falls; so is ours. Its results at the best size are
-//! compared with ours before it is timed. Then all peers and our system take turns, each at its
-//! best size, on the same instances.
+//! its mini-batches is doubled until its speed falls; the size of ours is, too. A peer's results at
+//! its best size are compared with ours before it is timed. Then all peers and our system take
+//! turns, each at its best size, on the same instances.
 
 mod graphs;
 mod process;
@@ -32,8 +32,9 @@ use crate::record::{Case, Peer};
 const LARGEST: usize = 1024;
 /// Minimum number of mini-batches of every size.
 const MINI_BATCHES: usize = 4;
-/// Accepted difference from our results: on the processor, and on a device.
+/// Accepted difference from our results on the processor.
 const TOLERANCE: f64 = 1e-4;
+/// Accepted difference from our results on a device.
 const DEVICE_TOLERANCE: f64 = 1e-3;
 
 /// The settings of a measurement, like those of a [`Setting`](crate::measure::throughput::Setting).
@@ -74,9 +75,9 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// Doubles a size up to [`LARGEST`] or the number of instances of the set. A set that is too
-    /// small for [`MINI_BATCHES`] of the largest size is repeated. A mini-batch has an instance
-    /// twice only if the smallest size exceeds the set.
+    /// The size `batch`, doubled up to [`LARGEST`] or the number of instances of the set. A set
+    /// that is too small for [`MINI_BATCHES`] of the largest size is repeated. A mini-batch has an
+    /// instance twice only if the smallest size exceeds the set.
     fn new(instances: usize, batch: usize) -> Self {
         let fits = |&merged: &usize| merged == 1 || merged * batch <= LARGEST.min(instances);
         let merged = successors(Some(1), |merged| Some(2 * merged)).take_while(fits);

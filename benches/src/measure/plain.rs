@@ -19,7 +19,7 @@ use edbatch_graph::ParameterId;
 use edbatch_layout as layout;
 use edbatch_layout::{Base, CellPart, CellPlan, CellStep, Plan, Program, ValueRow, Want};
 use edbatch_runtime::kernels::rows::split_around;
-use edbatch_runtime::kernels::{Aligned, Level, arg_max};
+use edbatch_runtime::kernels::{Aligned, ArgMax, Level, arg_max};
 use edbatch_runtime::{
     Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, Profile, fields,
 };
@@ -42,7 +42,7 @@ struct Slot {
     /// Elements kept for the next plan.
     stayed: Vec<f32>,
     /// By wanted value: the index of its largest element.
-    arg_max: Vec<u32>,
+    arg_max: Vec<ArgMax>,
 }
 
 /// Data shared by all forks.
@@ -158,7 +158,7 @@ impl Slot {
         for &(row, want) in &plan.wanted {
             let fields = ranges(&loaded.program, row);
             let arena = &self.arena;
-            let mut largest = 0;
+            let mut largest = ArgMax::default();
             match want {
                 Want::Elements => {}
                 Want::Stay => fields.for_each(|field| self.stayed.extend_from_slice(&arena[field])),
@@ -167,7 +167,7 @@ impl Slot {
                     largest = match fields[..] {
                         [field] => arg_max(loaded.level, field),
                         _ => arg_max(loaded.level, &fields.concat()),
-                    } as u32;
+                    };
                 }
             }
             self.arg_max.push(largest);

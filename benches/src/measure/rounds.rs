@@ -1,8 +1,8 @@
 //! Rounds: the method by which all systems are timed.
 //!
 //! In each round every entrant has one turn, a pass over all mini-batches, so that other work of
-//! the machine affects all alike. Another entrant starts each round. Between rounds the peak of
-//! the core is measured, since its clock changes with the load. Rounds of a lap follow each other.
+//! the machine affects all alike. The entrants start rounds in turn. Between rounds the peak of the
+//! core is measured, since its clock changes with the load. Rounds of a lap follow each other.
 //! Between the laps of a step, other steps run; each lap has new engines.
 
 use std::time::Instant;

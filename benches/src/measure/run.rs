@@ -376,7 +376,7 @@ fn sized(family: &Family, hidden: usize, batch: usize) -> String {
     format!("{}, H {hidden}, batch {batch}", on(family))
 }
 
-/// Describes the options that distinguish a step from the same one with other systems.
+/// Describes the options that distinguish a step from the same step with other systems.
 fn chosen(options: &Options) -> String {
     let mut chosen: Vec<String> = options.systems.iter().map(|system| system.name()).collect();
     chosen.extend(options.ablation.then(|| "ablation".into()));

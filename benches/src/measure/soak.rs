@@ -27,8 +27,9 @@ pub const HOUR: f64 = 3600.0;
 
 /// Seed of all random draws.
 const SEED: u64 = 1;
-/// Seconds between samples, and the minimum number of samples of shorter runs.
+/// Seconds between samples of long runs.
 const MINUTE: f64 = 60.0;
+/// The minimum number of samples of shorter runs.
 const MIN_SAMPLES: f64 = 8.0;
 
 /// Runs mini-batches for some seconds. `say` receives a line for each sample.

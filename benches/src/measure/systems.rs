@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use edbatch::{Engine, EngineOptions, cell_schedules, cell_schedules_by};
-use edbatch_cuda::{Compilation, CudaOptions, Driver, Precision};
+use edbatch_cuda::{Compilation, CudaOptions, DevicePrecision, Driver};
 use edbatch_graph::{Kind, Network};
 use edbatch_layout::{CellStyle, Program, TooLarge};
 use edbatch_models::Model;
 use edbatch_policy::{Agenda, AnyPolicy, Depth, Frontier, Fsm, Policy};
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Cpu, Parameters, Profile, ThreadPool};
+use edbatch_runtime::{Backend, Cpu, Parameters, Precision, Profile, ThreadPool};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
@@ -44,6 +44,8 @@ pub enum System {
     Across,
     /// edbatch with all tables folded when the model is loaded
     Folded,
+    /// edbatch in bf16: other results, with about three digits
+    Bf16,
     /// edbatch with the policy agenda
     NoPolicy,
     /// edbatch without deduplicated products of looked-up rows
@@ -66,10 +68,11 @@ pub enum System {
     CudaTf32,
 }
 
-/// Accepted difference from the interpreter's results; larger for TF32, which rounds operands to a
-/// 10-bit mantissa.
+/// Accepted difference from the interpreter's results; larger for TF32 and bf16, which round
+/// factors to a mantissa of 10 or 8 bits.
 const TOLERANCE: f32 = 1e-4;
 const TF32_TOLERANCE: f32 = 1e-2;
+const BF16_TOLERANCE: f32 = 3e-2;
 
 /// A system with everything that an engine needs, except the model and its weights.
 #[derive(Clone, Copy)]
@@ -80,7 +83,7 @@ pub struct Setup<'a> {
     pub learned: &'a Fsm,
     /// Threads of a mini-batch, or engines if each runs whole mini-batches on a thread of its own.
     pub threads: usize,
-    /// A pool with this number of threads, to be shared by several engines.
+    /// A pool of `threads` threads, which several engines share.
     pub pool: Option<&'a ThreadPool>,
     /// The device, for systems that need one.
     pub device: Option<&'a Device>,
@@ -126,7 +129,7 @@ impl<'a> Setup<'a> {
             let profile = plain.profile();
             (Box::new(plain), profile)
         } else {
-            let cpu = Cpu::new(program.clone(), parameters, Level::detect())?;
+            let cpu = Cpu::new(program.clone(), parameters, Level::detect(), system.precision())?;
             let mut cpu = cpu.with_pool(pool.clone());
             let profile = cpu.profile();
             (Box::new(cpu), profile)
@@ -153,13 +156,14 @@ impl System {
     ];
 
     /// Our system with a part removed or added.
-    pub const ABLATION: [Self; 6] = [
+    pub const ABLATION: [Self; 7] = [
         Self::NoPolicy,
         Self::NoHoisting,
         Self::NoFusion,
         Self::NoLayout,
         Self::NoKernel,
         Self::Folded,
+        Self::Bf16,
     ];
 
     /// All variants of our system on a CUDA device.
@@ -192,7 +196,7 @@ impl System {
         match self {
             Self::Cuda | Self::CudaAcross | Self::CudaFolded => Some(options),
             Self::CudaWaves => Some(options.driver(Driver::Waves)),
-            Self::CudaTf32 => Some(options.precision(Precision::Tf32)),
+            Self::CudaTf32 => Some(options.precision(DevicePrecision::Tf32)),
             _ => None,
         }
     }
@@ -214,7 +218,16 @@ impl System {
 
     /// Returns the accepted difference from the interpreter's results.
     pub fn tolerance(self) -> f32 {
-        if self == Self::CudaTf32 { TF32_TOLERANCE } else { TOLERANCE }
+        match self {
+            Self::CudaTf32 => TF32_TOLERANCE,
+            Self::Bf16 => BF16_TOLERANCE,
+            _ => TOLERANCE,
+        }
+    }
+
+    /// Returns the precision of its products on the CPU.
+    pub fn precision(self) -> Precision {
+        if self == Self::Bf16 { Precision::Bf16 } else { Precision::F32 }
     }
 
     /// Returns its policy, or `None` for an engine's default.

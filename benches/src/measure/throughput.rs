@@ -36,7 +36,7 @@ pub struct Setting<'a> {
     /// Planned seconds of a system in all laps. They determine how many mini-batches are timed, so
     /// that all runs time the same ones; `None` times all.
     pub nominal: Option<f64>,
-    /// Threads: every system runs once with each number. Systems on a device choose their own.
+    /// Numbers of threads. Every system runs once with each; systems on a device choose their own.
     pub threads: Vec<usize>,
     /// The device, if it was opened.
     pub device: Option<&'a Device>,

@@ -1,9 +1,9 @@
 //! The part `training`: steps of training, against the engine's forward pass.
 //!
-//! Each mini-batch runs forward, back, through the sums of all parameters' gradients, and through
-//! an update by SGD. A second trainer does the same with Adam. Then an engine runs it forward.
-//! Every emitted row has a target. The figures are medians over passes over the whole set; between
-//! passes the peak of the core is measured.
+//! For each mini-batch, a trainer runs forward and back, sums the gradients of all parameters, and
+//! updates the parameters by SGD. A second trainer does the same with Adam. Then an engine runs the
+//! mini-batch forward. Every emitted row has a target. The figures are medians over passes over the
+//! whole set; between passes the peak of the core is measured.
 
 use std::time::Instant;
 
@@ -23,11 +23,11 @@ use crate::spread::Spread;
 /// The models measured: one for trees, one for chains, one for lattices.
 pub const TRAINED: [&str; 3] = ["tree_lstm", "bilstm_tagger", "lattice_lstm"];
 
-/// The maximum number of passes, and the seconds after which no other one starts.
+/// The maximum number of passes.
 const MAX_PASSES: usize = 9;
 
-/// One pass over the mini-batches of a set: seconds of the trainer by part of a step, of Adam, of
-/// the engine, and bytes.
+/// The figures of one pass over the mini-batches of a set. Seconds of the trainer by part of a
+/// step, of the trainer with Adam, and of the engine; and bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pass {
     /// Deciding, forward, back, sums, and the update by SGD.
@@ -57,7 +57,8 @@ pub struct OfModel<M: Model> {
 }
 
 impl<M: Model + Clone> OfModel<M> {
-    /// Prepares them. A row of the outputs has the index of the row as target.
+    /// Prepares the trainers and the engine. The target of an output row is the row's index, modulo
+    /// the row's length.
     pub fn new(
         model: M,
         parameters: &Parameters,
@@ -66,7 +67,7 @@ impl<M: Model + Clone> OfModel<M> {
     ) -> Result<Self, Failure> {
         let options = EngineOptions::new().threads(threads);
         let mut engine = Engine::with_options(model.clone(), parameters.clone(), options)?;
-        // A rate so low that labels without a meaning do not move the weights far.
+        // A low rate, because these targets have no meaning and must not move the weights far.
         let trainer = |optimizer| {
             let options = TrainerOptions::new().threads(threads).optimizer(optimizer);
             Trainer::with_options(model.clone(), parameters.clone(), options)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use edbatch::{Rows, interpret};
 use edbatch_graph::Network;
 use edbatch_models::Model;
-use edbatch_runtime::Parameters;
+use edbatch_runtime::{Parameters, Precision};
 
 use crate::Failure;
 use crate::measure::contestant::{Contestant, Running};
@@ -152,6 +152,7 @@ where
         parameters: &Parameters,
         mini_batch: MiniBatch,
     ) -> Result<Vec<Rows>, Failure> {
-        Ok(interpret(&self.model, parameters, &mini_batch.of(&self.test))?.outputs)
+        let inputs = mini_batch.of(&self.test);
+        Ok(interpret(&self.model, parameters, &inputs, Precision::F32)?.outputs)
     }
 }

@@ -10,18 +10,18 @@ use edbatch_datasets::write_atomic;
 use crate::Failure;
 use crate::measure::peers::program::Program;
 use crate::record::sorted::{Sorted, groups};
-use crate::record::{Peer, Record};
+use crate::record::{Peer, Record, Training};
 use crate::render::headline::{main_rows, rows, speeds};
 use crate::render::paper::cortex;
 use crate::render::table::Table;
-use crate::text::{whole, wrapped};
+use crate::text::{percent, whole, wrapped};
 
 /// The files with blocks.
-const FILES: [&str; 2] = ["README.md", "docs/benchmarks.md"];
+const FILES: [&str; 3] = ["README.md", "docs/benchmarks.md", "docs/training.md"];
 /// Maximum characters of a line of prose.
 const WIDTH: usize = 100;
 
-/// Writes the tables into the files under a folder. Prints which blocks without records it keeps.
+/// Writes the tables into the files under a folder. Prints the blocks kept for lack of records.
 pub fn write_docs(root: &Path, records: &[Record]) -> Result<(), Failure> {
     let blocks = blocks(records);
     for name in FILES {
@@ -58,7 +58,7 @@ fn splice(text: &str, block: &str, content: &str) -> std::io::Result<String> {
 }
 
 /// Returns the blocks by name, with their content if there are records.
-pub fn blocks(records: &[Record]) -> [(&'static str, Option<String>); 5] {
+pub fn blocks(records: &[Record]) -> [(&'static str, Option<String>); 6] {
     let sorted = Sorted::new(records);
     let rows = rows(&sorted);
     let measured = records.last().map(|record| {
@@ -73,6 +73,7 @@ pub fn blocks(records: &[Record]) -> [(&'static str, Option<String>); 5] {
         ("main", block(speeds("", &main_rows(&rows)))),
         ("sizes", block(speeds("", &rows))),
         ("peers", block(peers(&sorted.peers))),
+        ("training", block(training(&sorted.trainings))),
         ("cortex", block(Table { title: String::new(), ..cortex(&sorted) })),
         (
             "soak",
@@ -81,6 +82,31 @@ pub fn blocks(records: &[Record]) -> [(&'static str, Option<String>); 5] {
             }),
         ),
     ]
+}
+
+/// Speed and shares of the parts of a step.
+fn training(records: &[&Training]) -> Table {
+    Table::of(
+        "",
+        2,
+        &[
+            ("model", |r: &Training| format!("`{}`", r.case.model)),
+            ("set", |r| r.case.input.clone()),
+            ("H", |r| r.case.hidden.to_string()),
+            ("batch", |r| r.case.batch.to_string()),
+            ("threads", |r| r.case.threads.to_string()),
+            ("inst/s", |r| whole(r.instances_per_second)),
+            ("of peak", |r| percent(r.fraction_of_peak)),
+            ("decide", |r| percent(r.decide)),
+            ("forward", |r| percent(r.forward)),
+            ("back", |r| percent(r.back)),
+            ("sums", |r| percent(r.sums)),
+            ("update", |r| percent(r.update)),
+            ("Adam", |r| format!("{:.3}", r.adam)),
+            ("engine", |r| whole(r.forward_instances_per_second)),
+        ],
+        records,
+    )
 }
 
 /// The best size of mini-batches for each program and for us, by workload and size of vectors.

@@ -6,7 +6,7 @@ use crate::record::{Case, Throughput};
 use crate::render::table::Table;
 
 /// Two systems, and the name of the ratio of their speeds: a rival, or one part of ours.
-const PAIRS: [(System, System, &str); 11] = [
+const PAIRS: [(System, System, &str); 12] = [
     (System::Edbatch, System::Unbatched, "/ unbatched"),
     (System::Edbatch, System::CellsAgenda, "/ cells-agenda"),
     (System::Edbatch, System::Paper, "/ paper"),
@@ -16,6 +16,7 @@ const PAIRS: [(System, System, &str); 11] = [
     (System::NoFusion, System::NoLayout, "layout"),
     (System::Edbatch, System::NoKernel, "kernel"),
     (System::Folded, System::Edbatch, "tables folded"),
+    (System::Bf16, System::Edbatch, "bf16"),
     (System::Edbatch, System::CudaWaves, "teams"),
     (System::CudaTf32, System::Edbatch, "tf32"),
 ];

@@ -63,10 +63,15 @@ fn counts(records: &[&Counts]) -> Table {
 }
 
 fn throughput(records: &[&Throughput], part: &str) -> Table {
+    let bf16 = System::Bf16.name();
+    let rounded = match records.iter().any(|record| record.system == bf16) {
+        true => "; bf16 rounds the factors of products to bf16, all other systems compute in f32",
+        false => "",
+    };
     let title = format!(
         "{part}: instances a second, median over laps with the slowest and the fastest lap; best: \
          the fastest run of each mini-batch; time of a mini-batch, median and 99th percentile; \
-         millions of FLOPs of an instance, in the equations and executed"
+         millions of FLOPs of an instance, in the equations and executed{rounded}"
     );
     Table::of(
         &title,

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use edbatch_layout::{Lifetimes, Plan, Program, Step, Want};
+use edbatch_runtime::kernels::ArgMax;
 use edbatch_runtime::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, span};
 
-use super::command_list::CommandList;
+use super::command_list::{CommandList, NOT_FINITE};
 use super::device::{Arguments, Device, TeamPart};
 use super::loaded::Loaded;
 use super::memory::PlanMemory;
@@ -37,7 +38,7 @@ struct Slot<D: Device> {
     /// For each wanted value of the last plan: the start of its elements in the outputs, and its
     /// argmax index, or 0 if that is not wanted.
     starts: Vec<usize>,
-    arg_max: Vec<u32>,
+    arg_max: Vec<ArgMax>,
 }
 
 impl<D: Device> Cuda<D> {
@@ -63,7 +64,7 @@ impl<D: Device> Cuda<D> {
         Self { loaded, devices, slots: Vec::new(), parts: Vec::new() }
     }
 
-    /// Runs one step of the plan that ran last in slot 0 again. Its operands may have been
+    /// Runs again one step of the plan that ran last in slot 0. The step's operands may have been
     /// overwritten, so its results are meaningless.
     pub(super) fn step(&mut self, plan: &Plan, step: usize) -> Result<(), BackendError> {
         let alone = Plan {
@@ -190,7 +191,7 @@ impl<D: Device> Slot<D> {
     fn reserve(&mut self, loaded: &Loaded<D>) -> Result<(), BackendError> {
         let Self { memory, commands, .. } = self;
         let device = &*loaded.device;
-        // Teams copy four words at a time; for waves, the driver copies them.
+        // Teams copy the list four words at a time; for launches of waves, the driver copies it.
         let words = commands.words().len().next_multiple_of(4);
         let to = memory.commands.reserve(device, words)?;
         device.host_mut(to)[..commands.words().len()].copy_from_slice(commands.words());
@@ -216,8 +217,11 @@ impl<D: Device> Slot<D> {
         for &(row, want) in &plan.wanted {
             starts.push(at);
             arg_max.push(match want {
-                Want::ArgMax => *indices.next().expect("an index for each"),
-                Want::Elements | Want::Stay => 0,
+                Want::ArgMax => {
+                    let index = *indices.next().expect("an index for each");
+                    ArgMax { index: index & !NOT_FINITE, is_finite: index & NOT_FINITE == 0 }
+                }
+                Want::Elements | Want::Stay => ArgMax::default(),
             });
             if want == Want::Elements {
                 at += program.record(row.record).widths.iter().sum::<u32>() as usize;

@@ -33,6 +33,9 @@ pub const TILE: u32 = 16;
 /// The number of words that a job takes in the array.
 const JOB: usize = 6;
 
+/// Set in the index of an argmax if an element of the value is not finite.
+pub(crate) const NOT_FINITE: u32 = 1 << 31;
+
 /// The first word of a copying job. Brackets name the job's next words, in elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
@@ -65,9 +68,9 @@ pub struct CommandList {
     order: Vec<(u32, u32)>,
     /// For each step: the start of its numbers, and the start of its scratch.
     steps: Vec<(u32, u32)>,
-    /// Positions of words that count from the start of the steps, until that start is known.
+    /// Positions of the words relative to the start of the steps, until that start is known.
     from_steps: Vec<usize>,
-    /// Positions of words that count from the first of the pieces, and the words of these pieces.
+    /// Positions of the words that are relative to the first piece, and the words of the pieces.
     from_pieces: Vec<usize>,
     pieces: Vec<u32>,
 }
@@ -256,6 +259,8 @@ impl CommandList {
                     Want::Elements => copy(words, CopyJob::Output, program, row, &mut self.outputs),
                     Want::Stay => copy(words, CopyJob::Stay, program, row, &mut self.stay),
                     Want::ArgMax => {
+                        let widths = fields(program, row).map(|(_, width)| u64::from(width));
+                        check(2 * widths.sum::<u64>(), "twice the elements of an argmax")?;
                         let before = pieces.len() as u32;
                         pieces.extend(fields(program, row).flat_map(|(start, len)| [start, len]));
                         from_pieces.push(words.len() + 1);

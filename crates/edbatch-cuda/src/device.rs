@@ -139,7 +139,7 @@ pub(crate) struct TeamPart {
     pub(crate) done: u64,
     /// The value of the barrier's counter before the launch.
     pub(crate) base: u64,
-    /// The nanoseconds after which a block that waits at the barrier gives up.
+    /// The timeout of a block that waits at the barrier, in nanoseconds.
     pub(crate) timeout: u64,
     /// The length of the command list in words, a multiple of four.
     pub(crate) words: u32,
@@ -270,7 +270,7 @@ pub(crate) trait Device: Send + Sync + 'static {
     fn is_idle(&self, stream: usize) -> Result<bool, CudaError>;
 
     /// Launches a program's `wave_kernel` after all earlier launches of waves. The calling thread
-    /// has allocated or copied memory of this device before, and used no other device since.
+    /// must have allocated or copied memory of this device before, and used no other device since.
     ///
     /// # Errors
     /// If `blocks` is 0, or the driver reports an error.

@@ -6,7 +6,7 @@
 //! crate through the feature `cuda` of `edbatch`; use it directly if you schedule and plan
 //! yourself.
 //!
-//! *Results* have the same bits as on CPUs with fused multiply-adds, unless [`Precision::Tf32`] is
+//! *Results* have the same bits as on CPUs with fused multiply-adds, unless TF32 is
 //! chosen.
 //!
 //! *Cost*: kernels are compiled once per model size and architecture and cached on disk. By
@@ -66,7 +66,7 @@ pub use error::CudaError;
 pub use loaded::{CompiledKernels, compile, kernel_source};
 pub use nvrtc::ResourceUsage;
 pub use open::{EmulatedBackend, EmulatedDevice, nvidia};
-pub use options::{CudaOptions, Driver, Precision};
+pub use options::{CudaOptions, DevicePrecision, Driver};
 pub use phase_table::{PhaseEntry, PhaseTable};
 pub use phases::{Phase, check_phases, phases};
 pub use place::{TeamSize, team_size};

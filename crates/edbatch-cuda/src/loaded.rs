@@ -56,8 +56,8 @@ pub struct CompiledKernels {
 }
 
 impl CompiledKernels {
-    /// Compiles a source for an architecture. Devices look for its name without a suffix: the
-    /// kernels use no instruction that `sm_90a` has and `sm_90` has not.
+    /// Compiles a source for an architecture. Drops a suffix of its name, as devices look for
+    /// kernels without it: the kernels use no instruction that `sm_90a` has and `sm_90` lacks.
     pub(super) fn of(
         source: &Source,
         architecture: &str,

@@ -128,12 +128,14 @@ pub(super) struct ProbeArguments {
     number: u32,
 }
 
-/// The number of barriers of each team in a launch, and of multiply-adds in a chain of them.
+/// The number of barriers of each team in a launch.
 const ROUNDS: u32 = 1000;
+/// The number of multiply-adds in a chain.
 const TERMS: u32 = 1 << 14;
 
-/// The number of chains of a thread, and of threads of a block, as in the kernel.
+/// The number of chains of a thread, as in the kernel.
 const CHAINS: u32 = 8;
+/// The number of threads of a block, as in the kernel.
 const THREADS: u32 = 256;
 /// The distance between the barriers of teams in memory, in bytes.
 const APART: usize = 256;

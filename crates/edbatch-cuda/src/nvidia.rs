@@ -318,7 +318,7 @@ impl Device for Nvidia {
         blocks: u32,
         arguments: &Arguments,
     ) -> Result<(), CudaError> {
-        // The device is bound to this thread, by the contract: a call less for each wave.
+        // By contract, the device is bound to this thread already. This saves a call per wave.
         let mut arguments = *arguments;
         let parameter: *mut Arguments = &mut arguments;
         // SAFETY: the kernel takes one parameter, which has the layout of `block.h` and is copied

@@ -21,8 +21,9 @@ const FOLDER: &str = "EDBATCH_CUDA_LIBRARIES";
 /// The library's file names, in order of preference.
 const NAMES: [&str; 3] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
 
-/// The oldest CUDA version that works, of the compiler and of the driver. Since then a kernel may
-/// have more than 4,096 bytes of arguments, like [`TeamArguments`](super::device::TeamArguments).
+/// The oldest CUDA version that works, of the compiler and of the driver: the first in which a
+/// kernel may have more than 4,096 bytes of arguments, like
+/// [`TeamArguments`](super::device::TeamArguments).
 pub(crate) const OLDEST: (u32, u32) = (12, 1);
 
 /// A compiler version for each major version of drivers, and its Python package. Stored kernels
@@ -35,7 +36,7 @@ pub(crate) const PINNED: [((u32, u32), &str); 2] =
 pub(crate) const OPTIONS: [&str; 3] = ["--std=c++17", "--fmad=false", "--ptxas-options=-v"];
 
 /// The first NVRTC version that caches compiled code itself, where it finds the driver. It is not
-/// documented that the log is complete then, so the cache is not used.
+/// documented that the log of cached code is complete, so that cache is not used.
 const CACHES: (u32, u32) = (12, 9);
 
 /// NVRTC, opened from a file. `Display` writes its version and the file.
@@ -203,7 +204,7 @@ impl Compiler {
             _ => None,
         };
         let file = file.unwrap_or_else(|| path.to_path_buf());
-        // NVRTC opens it by name when it compiles, and then finds the loaded one.
+        // NVRTC opens this library by name when it compiles, and then finds the loaded one.
         let builtins = file.with_file_name(format!("libnvrtc-builtins.so.{major}.{minor}"));
         // SAFETY: as above.
         let builtins = unsafe { Library::new(builtins) }.ok();
@@ -221,7 +222,7 @@ impl Compiler {
         Err(CudaError::CompilerTooNew { compiler: self.to_string(), driver, package })
     }
 
-    /// Compiles a source for an architecture, such as `sm_90`, and reports it.
+    /// Compiles a source for an architecture, such as `sm_90`, and reports the compilation.
     ///
     /// # Errors
     /// If the compiler rejects the source or the architecture.
@@ -341,7 +342,7 @@ impl<'a> Program<'a> {
         Ok(Self { compiler, handle, _texts: texts })
     }
 
-    /// Returns the log or the code of the program, by the functions for its size and its bytes.
+    /// Returns the program's log or code, given the functions that return its size and its bytes.
     fn bytes(&self, size: Size, get: Get) -> Result<Vec<u8>, CudaError> {
         let mut count = 0;
         // SAFETY: the program exists and was compiled.

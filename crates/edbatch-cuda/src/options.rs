@@ -17,7 +17,7 @@ pub struct CudaOptions {
     /// overrides it.
     pub driver: Driver,
     /// The rounding of products.
-    pub precision: Precision,
+    pub precision: DevicePrecision,
     /// The minimum number of blocks of a team. A device with fewer SMs uses a block per SM.
     pub min_blocks: u32,
     /// A function that is called before and after each compilation by NVRTC. Stored kernels are not
@@ -27,7 +27,7 @@ pub struct CudaOptions {
 
 /// The rounding of products of weights and vectors; everything else is rounded as on the CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Precision {
+pub enum DevicePrecision {
     /// The same bits as on CPUs with fused multiply-adds.
     #[default]
     Exact,
@@ -49,7 +49,7 @@ pub enum Driver {
 }
 
 impl CudaOptions {
-    /// The default options: [`Driver::Teams`] and [`Precision::Exact`].
+    /// The default options: [`Driver::Teams`] and [`DevicePrecision::Exact`].
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -63,7 +63,7 @@ impl CudaOptions {
 
     /// Sets the rounding of products.
     #[must_use]
-    pub fn precision(self, precision: Precision) -> Self {
+    pub fn precision(self, precision: DevicePrecision) -> Self {
         Self { precision, ..self }
     }
 

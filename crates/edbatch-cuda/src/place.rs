@@ -27,10 +27,10 @@ const MAX_RESIDENT: usize = 64;
 /// A stack of weights whose product may run in many waves. The stack may be resident.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Recurrent {
-    /// The number of the phase that multiplies by it, and the index of the step in its cell.
+    /// The number of the phase that multiplies by the stack, and the index of the step that does.
     pub(crate) phase: usize,
     pub(crate) step: usize,
-    /// The numbers of units of the product, of columns of a unit, and of terms of a column's sum.
+    /// The product has `units` units of `columns` columns. A column is a sum of `depth` terms.
     pub(super) units: u32,
     pub(super) columns: u32,
     pub(super) depth: u32,

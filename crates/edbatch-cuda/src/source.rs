@@ -11,7 +11,7 @@ use edbatch_layout::{
     Base, CellPlan, CellStep, Elementwise, Mode, Normalization, Place, Program, Scores, Weight,
 };
 
-use super::Precision;
+use super::DevicePrecision;
 use super::command_list::{CopyJob, scratch};
 use super::device::{Kernel, Source};
 use super::operations::{constant, value};
@@ -33,7 +33,7 @@ pub(crate) fn source(
     table: &PhaseTable,
     weights: &WeightLayout,
     recurrent: Option<&[Recurrent]>,
-    precision: Precision,
+    precision: DevicePrecision,
 ) -> Source {
     let mut text = String::new();
     let headers = ["functions", "job", "matmul", "reduce", "attention", "copies", "resident"];
@@ -97,12 +97,12 @@ impl<'a> PhaseWriter<'a> {
         entry: &'a PhaseEntry,
         cell: &'a CellPlan,
         weights: &'a WeightLayout,
-        precision: Precision,
+        precision: DevicePrecision,
     ) -> Self {
         let (scratch, _) = scratch(cell);
         let multiply = match precision {
-            Precision::Exact => "product",
-            Precision::Tf32 => "product_tf32",
+            DevicePrecision::Exact => "product",
+            DevicePrecision::Tf32 => "product_tf32",
         };
         Self { program, entry, cell, weights, scratch, multiply }
     }

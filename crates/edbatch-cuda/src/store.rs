@@ -48,7 +48,7 @@ impl Key {
         format!("{digits}.cubin")
     }
 
-    /// Returns the hash of this key and some code, which ends the file of the code.
+    /// Returns the hash of this key and some code. The file of the code ends with this hash.
     fn seal(&self, code: &[u8]) -> [u8; HASH] {
         Sha256::new().chain_update(self.0).chain_update(code).finalize().into()
     }

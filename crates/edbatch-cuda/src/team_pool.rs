@@ -17,7 +17,7 @@ use super::device::{BARRIER_WORDS, Device, MAX_PARTS, Side, TeamArguments, TeamP
 /// The time that the host polls for the end of a plan before it yields to other threads.
 const SPIN: Duration = Duration::from_micros(50);
 
-/// The minimum time between two queries of a stream. Each takes the driver's lock, which the
+/// The minimum time between two queries of a stream. Each query takes the driver's lock, which the
 /// launches of other engines need.
 const BETWEEN_QUERIES: Duration = Duration::from_millis(1);
 
@@ -229,8 +229,8 @@ impl<M> State<M> {
     }
 }
 
-/// Polls until a plan is done, and returns true. Returns false if its stream is idle before, which
-/// it queries rarely.
+/// Polls until a plan is done, and returns true. Returns false if the plan's stream becomes idle
+/// before. Queries the stream rarely.
 fn poll(
     is_done: impl Fn() -> bool,
     is_idle: impl Fn() -> Result<bool, CudaError>,
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn the_driver_is_queried_at_most_once_a_millisecond() {
-        // Each look at the clock takes ten microseconds; the stream is idle after `idle` of them.
+        // Each look at the clock takes ten microseconds; the stream is idle after `idle` looks.
         for (done, idle, expected) in [(1000, 2000, true), (1000, 500, false), (50, 0, true)] {
             let (looks, queries) = (Cell::new(0), Cell::new(0));
             let count = |cell: &Cell<u32>| cell.replace(cell.get() + 1);

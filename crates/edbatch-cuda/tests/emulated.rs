@@ -6,7 +6,7 @@ use edbatch_cuda::{CudaError, CudaOptions, Driver, EmulatedBackend, EmulatedDevi
 use edbatch_graph::{Dag, Graph, Network, NodeId, Shape, Value};
 use edbatch_layout::{CellStyle, Program, Want};
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Cpu, Given, Parameters, Part};
+use edbatch_runtime::{Backend, Cpu, Given, Parameters, Part, Precision};
 use edbatch_testing::networks::Random;
 use edbatch_testing::{Subject, allocations, skip};
 use rand::SeedableRng;
@@ -82,7 +82,7 @@ fn random_networks_have_the_bits_of_the_cpu_in_every_order() {
         let parameters = &subject.parameters;
         // The CPU does not fold tables here.
         let unfolded = Arc::new(Program::new(subject.network.clone(), style).unwrap());
-        let cpu = Cpu::new(unfolded.clone(), parameters, Level::detect());
+        let cpu = Cpu::new(unfolded.clone(), parameters, Level::detect(), Precision::F32);
         let expected = subject.run(&unfolded, &mut cpu.unwrap()).unwrap();
         for driver in DRIVERS {
             let Some(mut device) = load(&program, parameters, driver) else { return };
@@ -105,7 +105,7 @@ fn concatenated_arguments_are_one_phase_with_the_bits_of_the_cpu() {
     let (program, parameters) = (Arc::new(program), &subject.parameters);
     assert_eq!(phases(program.network(), &program.cells()[0]).len(), 1, "{}", program.cells()[0]);
     let level = Level::detect();
-    let mut cpu = Cpu::new(program.clone(), parameters, level).unwrap();
+    let mut cpu = Cpu::new(program.clone(), parameters, level, Precision::F32).unwrap();
     let expected = subject.run(&program, &mut cpu).unwrap();
     if level == Level::Portable {
         return skip("this level of the CPU rounds products");

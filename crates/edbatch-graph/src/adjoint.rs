@@ -22,7 +22,7 @@ use pair::Pair;
 use row_part::RowParts;
 
 /// Derives the adjoint of a cell, and adds it to the network together with its records. Extends the
-/// forward cell's row by what the adjoint reads. `None` if no gradient is needed.
+/// forward cell's row by what the adjoint reads. Returns `None` if no gradient is needed.
 pub(crate) fn derive(
     network: &mut Network,
     kind: Kind,
@@ -168,12 +168,12 @@ fn needs(cell: &Cell, needed: &Needed) -> Vec<bool> {
     needs
 }
 
-/// Where an adjoint gets the values of forward variables from.
+/// The source of the values of forward variables that an adjoint reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Values {
-    /// The forward call's row. What is expensive to compute again is saved there.
+    /// The forward call's row, which holds the values that are expensive to compute again.
     Saved,
-    /// All are computed again, from a row of this table, which is table 0 of the adjoint.
+    /// A row of this table, which is table 0 of the adjoint: all values are computed again from it.
     Again { table: u16 },
 }
 
@@ -185,7 +185,7 @@ struct Terms {
     slices: Vec<(u32, Var)>,
 }
 
-/// A part of a parameter's gradient, by variables of the adjoint.
+/// A part of a parameter's gradient, given as variables of the adjoint.
 enum Sum {
     Products { parameter: ParameterId, delta: Var, x: Var, pairs: u32 },
     Elements { parameter: ParameterId, from: Var },
@@ -201,8 +201,8 @@ struct Derivation<'a> {
     known: Vec<Option<Var>>,
     /// For each forward variable: the field of the forward cell's record with its value.
     returned: Vec<Option<u16>>,
-    /// For each forward variable: true if it can be computed from what the adjoint can read without
-    /// a product, a reduction or a softmax.
+    /// For each forward variable: true if no product, reduction or softmax is needed to compute it
+    /// from what the adjoint can read.
     cheap: Vec<bool>,
     /// The adjoint's variable with the transpose of a forward variable's value.
     transposed: HashMap<Var, Var>,
@@ -385,7 +385,7 @@ impl<'a> Derivation<'a> {
     }
 }
 
-/// Returns true for what an adjoint can read without saving it.
+/// Returns true for operations whose results an adjoint can read although no call saves them.
 fn is_read(op: Op) -> bool {
     matches!(op, Op::Input { .. } | Op::Lookup { .. } | Op::Parameter(_) | Op::Constant(_))
 }
@@ -486,7 +486,7 @@ impl Additions<'_> {
         Ok(RecordId(id))
     }
 
-    /// Extends the forward cell's row by what it saves.
+    /// Extends the forward cell's row by the variables that its calls save.
     fn row(&mut self, saved: &[Var]) -> Result<RecordId, CellError> {
         let record = self.cell.record();
         if saved.is_empty() {

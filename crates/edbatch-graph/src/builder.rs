@@ -475,7 +475,7 @@ impl<'c> Values<'c> {
     }
 
     /// Returns `ln Σ exp v` over all values v at the port, element by element: one tensor for each
-    /// field. Does not overflow. Only values of -∞ alone give -∞.
+    /// field. Does not overflow. The result is -∞ only if all values are -∞.
     #[must_use]
     pub fn log_sum_exp<const N: usize>(self) -> [Tensor<'c>; N] {
         self.reduce(Reduction::LogSumExp)

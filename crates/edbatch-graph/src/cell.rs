@@ -49,8 +49,8 @@ pub struct Cell {
     pub(crate) declared: Option<Box<Declared>>,
 }
 
-/// A port whose argument is the index of a row of a parameter, for example of an embedding. An
-/// index port, without a parameter, takes a number that [`Op::Select`] reads.
+/// A port whose argument is the index of a row of a parameter, for example of an embedding. A table
+/// without a parameter is an *index port*: its argument is a number that [`Op::Select`] reads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Table {
     /// The name, for messages.

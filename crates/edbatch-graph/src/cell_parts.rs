@@ -245,7 +245,7 @@ impl Check<'_> {
         vars.iter().map(|var| self.parts.instructions[var.index()].shape).collect()
     }
 
-    /// Infers the shape of a result. `said` is its shape in the parts.
+    /// Infers the shape of a result. `said` is the shape that the parts state.
     fn infer(&self, op: Op, said: Shape, operands: &[Shape]) -> Result<Shape, Misfit> {
         match op {
             Op::Input { port, field } => self.field(port, field, Arity::One),

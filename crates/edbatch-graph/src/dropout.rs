@@ -17,13 +17,13 @@ impl Declared {
         self.instructions.iter().any(|instruction| is_dropout(instruction.op))
     }
 
-    /// Returns the equations of inference: readers of a result of dropout read its operand.
+    /// Returns the equations of inference: readers of a dropout read its operand instead.
     pub(crate) fn without_dropout(&self) -> Self {
         self.replaced(|_, operands, _| operands[0])
     }
 
-    /// Replaces each dropout. `replace` gets it with its new operands, appends operations, and
-    /// returns the variable that readers read.
+    /// Replaces each dropout. `replace` gets the dropout and its new operands, appends operations,
+    /// and returns the variable to be read instead of the dropout.
     fn replaced(
         &self,
         mut replace: impl FnMut(&Instruction, &[Var], &mut Vec<Instruction>) -> Var,
@@ -59,12 +59,12 @@ pub(crate) fn expected_rate(got: f32) -> String {
     format!("a rate from 0 to below 1, got {got}")
 }
 
-/// A network in which dropout multiplies by masks, for training. Its cells, records and initial
-/// values have the numbers of the original network, and so have its first parameters.
+/// A network in which dropout multiplies by masks, for training. Its cells, records, initial values
+/// and first parameters have the same numbers as in the original network.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MaskedNetwork {
     /// The network. A cell with dropout has a further table for each dropout, in the order of
-    /// declaration. A call names a row of a mask for each.
+    /// declaration. A call names a row of a mask for each of these tables.
     pub network: Network,
     /// The parameters with masks: the last parameters of the network.
     pub masks: Vec<Mask>,
@@ -73,7 +73,7 @@ pub struct MaskedNetwork {
 /// A table of masks, with [`ROWS`](Self::ROWS) rows.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Mask {
-    /// The probability of an element to be 0. All other elements are 1 ÷ (1 − rate).
+    /// The probability that an element is 0. All other elements are 1 ÷ (1 − rate).
     pub rate: f32,
     /// The number of elements of a row.
     pub width: u32,

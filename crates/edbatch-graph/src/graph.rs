@@ -209,9 +209,9 @@ impl Graph {
         Ok(appended)
     }
 
-    /// Replaces the contents of `to` by the nodes and given values of this graph. The cells of its
-    /// network may have further tables. `row` returns a row of each, given the node and the table's
-    /// number of rows. Values of this graph are values of `to`.
+    /// Replaces the contents of `to` by the nodes and given values of this graph. The cells of the
+    /// network of `to` may have further tables. `row` returns a row of each further table, given
+    /// the node and the table's number of rows. Values of this graph are values of `to`.
     ///
     /// # Panics
     /// If the networks have different numbers of cells, or a row is not in its table.
@@ -260,8 +260,8 @@ impl Graph {
         Ok(())
     }
 
-    /// Makes room for a number of calls, with a number of rows and of values in all. Without it,
-    /// memory grows with the calls.
+    /// Makes room for a number of calls, with a number of rows and of values in all. Without such a
+    /// reservation, memory grows with the calls.
     ///
     /// # Errors
     /// If the graph would have more than [`MAX_ENTRIES`](Self::MAX_ENTRIES) nodes or arguments, or

@@ -19,10 +19,11 @@
 //! [`PlainDag`] and [`parse_text`] alone, to try batching policies on graphs of any origin.
 //! Your own intermediate representation only needs to implement [`Dag`].
 //!
-//! It has no autograd and is not a general tensor language: operations are a closed set ([`Op`]) on
-//! vectors and matrices, and a graph has no branches, because its shape is known when it is built.
-//! If the next call depends on a computed value, run the graph, [`clear`](Graph::clear) it,
-//! [`give`](Graph::give) it the values that are still needed, and continue.
+//! It is not a general tensor language: operations are a closed set ([`Op`]) on vectors and
+//! matrices, and a graph has no branches, because its shape is known when it is built. If the next
+//! call depends on a computed value, run the graph, [`clear`](Graph::clear) it,
+//! [`give`](Graph::give) it the values that are still needed, and continue. Gradients are computed
+//! by cells, which [`training_network`] derives.
 //!
 //! # What it costs
 //!

@@ -36,8 +36,8 @@ pub enum Op {
         /// The number of heads.
         heads: u32,
     },
-    /// Like [`Attention`](Self::Attention), with scores that the values bring along: a field with
-    /// one score for each head.
+    /// Like [`Attention`](Self::Attention), but the scores are a field of each value, with one
+    /// score for each head.
     SoftmaxSum {
         /// Index of the port in the cell.
         port: u16,
@@ -93,9 +93,9 @@ pub enum Op {
     /// The logarithm of [`Softmax`](Self::Softmax), computed in log space.
     LogSoftmax,
     /// `(a - mean a) / √(var a + ε)` over all elements of a vector, or of each row of a matrix,
-    /// where var is the mean of the squared differences from the mean. This is ε.
+    /// where var is the mean of the squared differences from the mean. The number is ε.
     LayerNorm(f32),
-    /// `a / √(mean a² + ε)` over all elements of a vector, or of each row of a matrix. This is ε.
+    /// `a / √(mean a² + ε)` over all elements of a vector, or of each matrix row. The number is ε.
     RmsNorm(f32),
     /// The inner product of two vectors, or of each pair of rows of two matrices.
     Dot,
@@ -137,7 +137,7 @@ pub enum Op {
     Outer,
     /// 1 where `a > b`, ½ where they are equal, else 0, element by element.
     Larger,
-    /// The number of values at a port whose field has this element, for each element.
+    /// For each element: the number of values at a port whose field has an equal element there.
     Ties {
         /// Index of the port in the cell.
         port: u16,

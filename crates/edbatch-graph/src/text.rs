@@ -5,7 +5,7 @@
 //! arbitrary numbers; the reader maps them to dense [`Kind`]s in ascending order and keeps the
 //! numbers as names.
 //!
-//! *Source*: the dumps of the authors' program. It says *type* for kind.
+//! *Source*: the dumps of the authors' program, which say *type* for kind.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -2,8 +2,8 @@
 //!
 //! The gradient of a cell is a cell. An adjoint call reads what the forward call read and wrote,
 //! and the gradients of the forward call's outputs. It computes the gradients of the values that
-//! the forward call read (its *contributions*) and what the gradients of parameters are summed
-//! from.
+//! the forward call read (its *contributions*), and the numbers from which the gradients of
+//! parameters are summed.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct TrainingNetwork {
     pub network: Arc<Network>,
     /// For each cell of the original network, its adjoint; `None` if nothing needs its gradients.
     pub adjoints: Vec<Option<Adjoint>>,
-    /// For each parameter, whether its gradient is needed.
+    /// For each parameter: true if its gradient is needed.
     pub trained: Vec<bool>,
 }
 
@@ -68,7 +68,7 @@ impl Adjoint {
     }
 }
 
-/// A part of a parameter's gradient. The gradient sums it over all calls of a cell.
+/// A part of a parameter's gradient. The gradient is the sum of this part over all calls of a cell.
 ///
 /// `delta`, `x` and `from` are fields of the adjoint's record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,9 +121,9 @@ pub struct RowAdjoint {
     pub sums: Vec<ParameterSum>,
 }
 
-/// Adds adjoint cells to a network, without dropout: [`Network::masked`] has it. `trained` selects
-/// the parameters whose gradients are needed, and `given` the records of given values whose
-/// gradients are needed.
+/// Adds adjoint cells to a network. They ignore dropout; for gradients with dropout, use the
+/// network of [`Network::masked`]. `trained` selects the parameters whose gradients are needed, and
+/// `given` the records of given values whose gradients are needed.
 ///
 /// ```
 /// use edbatch_graph::{Network, Shape, training_network};
@@ -188,7 +188,7 @@ impl Needed {
                 needed.records[usize::from(initial.record.0)] = true;
             }
         }
-        // The gradient of a value is needed if a call computed it from another such value.
+        // If the gradient of an argument of a call is needed, so is the gradient of its result.
         loop {
             let mut is_complete = true;
             for cell in network.cells() {
@@ -216,7 +216,7 @@ impl Needed {
         self.records[usize::from(record.0)]
     }
 
-    /// Returns true if the gradient of something that a cell reads is needed.
+    /// Returns true if the gradient of a parameter or a value that a cell reads is needed.
     fn cell(&self, cell: &Cell) -> bool {
         let reads = |instruction: &Instruction| match instruction.op {
             Op::Parameter(id) => self.parameter(id),

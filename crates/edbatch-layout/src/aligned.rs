@@ -27,7 +27,7 @@
 //! 1. The first pass (`transfer.rs`) reduces the tree by every accepted candidate, so that each is
 //!    contiguous. If some positions are now adjacent in one candidate, they must be adjacent in the
 //!    others of the batch too. These constraints are *transferred* until nothing changes.
-//! 2. After it, the accepted candidates of a batch are isomorphic, but the tree still allows orders
+//! 2. Then the accepted candidates of a batch are isomorphic, but the tree still allows orders
 //!    in which one is reversed, or permuted, against another. The second pass (`orient.rs`)
 //!    *relates* the matching nodes of the tree: the order of one node's children determines the
 //!    order of the other's. A labelled union–find (`relation.rs`) collects these relations, and

@@ -21,7 +21,7 @@ pub use moved::Moved;
 pub struct CellPlan {
     /// The cell's name.
     pub name: String,
-    /// The same cell in two parts, if one of them can run before the other arguments are known.
+    /// The same cell in two parts, if one of them depends on a single argument.
     pub hoisted: Option<Box<Hoisted>>,
     /// The width of each region of scratch, in elements per call.
     pub regions: Vec<u32>,
@@ -128,7 +128,7 @@ pub enum Base {
 /// A step of a compiled cell. Shapes are per call; the index `b` is the call.
 #[derive(Clone, PartialEq, Debug)]
 pub enum CellStep {
-    /// `out[b, :] = Σ over the call's values v of from[v, :]`, or their mean or maximum.
+    /// `out[b, :] = Σ over the call's values v of from[v, :]`, or mean, maximum or log-sum-exp.
     Reduce {
         /// The port that takes any number of values.
         port: u16,
@@ -147,13 +147,13 @@ pub enum CellStep {
         weights: Vec<Weight>,
         /// The total number of rows.
         rows: u32,
-        /// The number of columns, and of elements of `x`.
+        /// The number of columns of `w`, and of elements of `x`.
         width: u32,
         /// The place of `x`.
         x: Place,
         /// The place of the results, which are contiguous.
         out: Place,
-        /// The value that the product is added to.
+        /// The value that the product is added to, if any.
         mode: Mode,
     },
     /// `out[b] = left[b] · right[b]` for matrices `(m, k)` and `(k, n)`. With a bias, `out[b, i, j]
@@ -196,7 +196,7 @@ pub enum CellStep {
         /// The place of the result.
         out: Place,
     },
-    /// `out[b, :] = the number of the call's values v with v[from + i] = like[b, i]`
+    /// `out[b, i] = the number of the call's values v with v[from + i] = like[b, i]`
     Ties {
         /// The port that takes any number of values.
         port: u16,
@@ -338,14 +338,14 @@ pub enum CellStep {
     },
 }
 
-/// Attention over the values at a port, as its gradient reads it.
+/// The attention over the values at a port whose gradient is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct AttentionFields {
     /// The port that takes any number of values.
     pub port: u16,
-    /// The offset of the keys in each value, and the number of their elements.
+    /// The field with the keys: its offset in each value, and the number of its elements.
     pub keys: (u32, u32),
-    /// The offset of the field with the values in each value, and the number of its elements.
+    /// The field that is summed: its offset in each value, and the number of its elements.
     pub values: (u32, u32),
     /// The number of heads.
     pub heads: u32,
@@ -380,7 +380,7 @@ pub enum Scores {
     },
 }
 
-/// The value that a product is added to.
+/// The value that a product is added to, if any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     /// `out = product`.

@@ -8,6 +8,7 @@ mod back;
 mod hoisted;
 mod operands;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
@@ -24,8 +25,8 @@ pub use back::check_training;
 /// - every operand has the form that its port takes, and its rows hold the call's arguments in
 ///   full: no row is overwritten before its last reader;
 /// - no step reads rows that it writes, and all rows are within the arena;
-/// - each call that runs only a body finds its prologue results, and no lists of [`Plan::rows`]
-///   overlap;
+/// - each call that runs only a body finds its prologue results, which an earlier step wrote, and
+///   no lists of [`Plan::rows`] overlap;
 /// - each given value and each wanted value has a row.
 ///
 /// *Cost*: O(arena + edges × cache lines of a row).
@@ -76,8 +77,8 @@ struct Replay<'a> {
     operands: usize,
     /// By element of [`Plan::rows`]: true if an operand replayed before lists it.
     claimed: Vec<bool>,
-    /// By kind: true if its prologue, which reads a table, has run.
-    hoisted: Vec<bool>,
+    /// By kind: the table rows for which its prologue has run.
+    hoisted: Vec<HashSet<u32>>,
 }
 
 /// A batch, and the part of the arena that it writes.
@@ -94,7 +95,7 @@ impl<'a> Replay<'a> {
             arena: Arena::new(plan.arena)?,
             operands: 0,
             claimed: vec![false; plan.rows.len()],
-            hoisted: vec![false; mini_batch.program.cells().len()],
+            hoisted: vec![HashSet::new(); mini_batch.program.cells().len()],
         })
     }
 

@@ -45,7 +45,7 @@ pub fn check_folding(plan: &Plan, program: &Program) -> Result<(), PlanError> {
 struct Folding<'a> {
     plan: &'a Plan,
     program: &'a Program,
-    /// By cache line: the cell, the table row whose result it holds, and its index in that result.
+    /// By cache line: the cell and table row whose result it holds, and its index in the result.
     lines: Vec<Option<(Kind, u32, u32)>>,
 }
 

@@ -84,8 +84,9 @@ pub(crate) fn compile(
     }
 }
 
-/// Compiles an adjoint cell. It returns gradients that further products of the cell read. So the
-/// results of these products are copied to the output, which no step both reads and writes.
+/// Compiles an adjoint cell. It may return both a vector and a product of that vector, but no step
+/// reads and writes the output. So either the vector is copied to scratch or the product to the
+/// output, whichever writes fewer elements.
 #[must_use]
 pub(crate) fn compile_adjoint(records: &[RecordLayout], cell: &Cell) -> Compiled {
     let equations = Equations::new(records, cell);

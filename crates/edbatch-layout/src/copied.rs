@@ -10,7 +10,8 @@ use crate::names::name_of;
 /// A memory kernel of a compiled cell: one or more steps that only move data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Copied {
-    /// The operation that causes the copy; else `read` for a reader, `return` for the output row.
+    /// The operation that causes the copy; `read` for an operation that reads the variable,
+    /// `return` for the output row.
     pub operation: String,
     /// The variables that are moved.
     pub variables: Vec<String>,

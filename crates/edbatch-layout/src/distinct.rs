@@ -1,6 +1,7 @@
 //! The distinct table rows that a mini-batch reads, and the lists of offsets in [`Plan::rows`].
 
 use std::hint::select_unpredictable;
+use std::ops::Range;
 
 use edbatch_graph::{Batch, Kind};
 
@@ -20,6 +21,8 @@ pub(crate) struct Distinct {
     /// For each call of a cell whose prologue reads a table row, in the order in which calls run:
     /// the index of that row among the distinct rows.
     numbers: Vec<u32>,
+    /// By batch: the number of distinct rows that it and the earlier batches of its kind name.
+    named: Vec<u32>,
     /// The number of the current mini-batch.
     stamp: u32,
 }
@@ -31,12 +34,14 @@ struct TableRows {
     port: Option<usize>,
     /// The number of elements of a table row.
     width: u32,
-    /// By table row: the last mini-batch that read it, and its index among the rows of that one.
+    /// By table row: the last mini-batch that read it, and its index among that mini-batch's rows.
     seen: Vec<(u32, u32)>,
     /// The offset of each distinct row in the table.
     rows: Vec<u32>,
     /// The offset of the prologue's results in the arena.
     results: u32,
+    /// The number of rows that the steps planned so far, or written so far, hoist.
+    hoisted: u32,
 }
 
 impl Distinct {
@@ -50,6 +55,7 @@ impl Distinct {
         for (kind, cell) in program.network().cells().iter().enumerate() {
             let table_rows = &mut self.tables[kind];
             table_rows.rows.clear();
+            table_rows.hoisted = 0;
             table_rows.port = match program.signature(Kind::new(kind)).hoisted {
                 Some((Base::Table(port), _)) => Some(usize::from(port)),
                 _ => None,
@@ -61,7 +67,9 @@ impl Distinct {
             }
         }
         self.numbers.clear();
-        for batch in schedule.batches() {
+        self.named.clear();
+        self.named.resize(schedule.len(), 0);
+        for (batch, named) in schedule.batches().zip(&mut self.named) {
             let TableRows { port, width, seen, rows, .. } = &mut self.tables[batch.kind.index()];
             let Some(port) = *port else { continue };
             let mut count = rows.len();
@@ -79,6 +87,7 @@ impl Distinct {
                 number
             }));
             rows.truncate(count);
+            *named = count as u32;
         }
     }
 
@@ -87,22 +96,44 @@ impl Distinct {
         self.tables[kind.index()].rows.len()
     }
 
+    /// Returns the blocks of at most `size` distinct rows that must be hoisted before a batch of
+    /// this cell: those with a row that the batch names, unless an earlier call returned them.
+    pub(crate) fn blocks(
+        &mut self,
+        kind: Kind,
+        batch: usize,
+        size: u32,
+    ) -> impl Iterator<Item = Range<u32>> + use<> {
+        let TableRows { rows, hoisted, .. } = &mut self.tables[kind.index()];
+        let (first, all) = (*hoisted, rows.len() as u32);
+        while *hoisted < self.named[batch] {
+            *hoisted = all.min(hoisted.saturating_add(size));
+        }
+        let starts = (first..*hoisted).step_by(size as usize);
+        starts.map(move |start| start..all.min(start.saturating_add(size)))
+    }
+
     /// Writes all lists of [`Plan::rows`].
     pub(crate) fn write(&mut self, mini_batch: &MiniBatch<'_>, plan: &mut Plan) {
         let &MiniBatch { program, graph, schedule, .. } = mini_batch;
         let Plan { steps, operands, rows, .. } = plan;
         let mut numbers = self.numbers.as_slice();
         let mut batches = schedule.batches();
+        self.tables.iter_mut().for_each(|table| table.hoisted = 0);
         for step in steps {
             let hoisted = &mut self.tables[step.cell.index()];
             if !step.is_batch() {
                 let Some(port) = hoisted.port else { continue };
-                let distinct = &hoisted.rows;
-                hoisted.results = step.out;
+                let first = hoisted.hoisted as usize;
+                let block = &hoisted.rows[first..first + step.calls as usize];
+                if first == 0 {
+                    hoisted.results = step.out;
+                }
+                hoisted.hoisted += step.calls;
                 let Operand::Table { start } = operands[step.operands as usize + port] else {
                     unreachable!("the prologue of a table reads a list of its rows")
                 };
-                rows[start as usize..][..distinct.len()].copy_from_slice(distinct);
+                rows[start as usize..][..block.len()].copy_from_slice(block);
                 continue;
             }
             let batch = batches.next().expect("a batch for each batch step");

@@ -2,8 +2,8 @@
 
 use edbatch_graph::{Cell, Network, Op, Port, Table, Var};
 
-/// Returns the name of a parameter, `port.field` for an input, `parameter[table]` for a table row,
-/// a constant's value, else the variable's number.
+/// Returns the name of a variable: a parameter's name, `port.field` for an input,
+/// `parameter[table]` for a table row, a constant's value, else the variable's number.
 pub(crate) fn name_of(network: &Network, cell: &Cell, var: Var) -> String {
     match cell.instruction(var).op {
         Op::Parameter(id) => network.parameter(id).name.clone(),

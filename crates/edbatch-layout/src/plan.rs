@@ -11,7 +11,8 @@ use edbatch_graph::{Kind, RecordId};
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plan {
     /// A step for each batch, in order. A step that runs a prologue precedes the batches that read
-    /// its results.
+    /// its results. The prologue of a table may run in several steps, whose results are
+    /// consecutive.
     pub steps: Vec<Step>,
     /// The operands of all steps. A step has one per table port, then one per port, then, if it
     /// runs a [body](Action::Body), one for the prologue's results.
@@ -19,7 +20,8 @@ pub struct Plan {
     /// Lists that operands refer to: offsets of rows in the arena, and ends of [`Operand::Many`].
     pub lists: Vec<u32>,
     /// Lists of offsets that depend on the table rows that the calls read. The rest of the plan
-    /// depends on these rows only through the number of distinct ones.
+    /// depends on these rows only through the number of distinct ones, and the batches that name
+    /// them first.
     pub rows: Vec<u32>,
     /// The number of elements of the arena.
     pub arena: usize,

@@ -6,11 +6,12 @@
 //! rows ascend at equal distances and are all before or all after the rows that the batch writes;
 //! otherwise it is a list of rows.
 //!
-//! A [prologue](crate::Hoisted) that depends on a row of a table runs before the first batch that
-//! needs it, once per distinct row. If the table is [folded](Program::fold_tables), the prologue
-//! ran for all rows at load. A prologue that depends on a value runs once for several small
-//! batches, as soon as all their values exist: one product of many rows instead of many products of
-//! few rows.
+//! A [prologue](crate::Hoisted) that depends on a row of a table runs once per distinct row, in
+//! blocks of 256 rows: a block runs before the first batch that names one of its rows, so that the
+//! results are still in the cache when they are read. If the table is
+//! [folded](Program::fold_tables), the prologue ran for all rows at load. A prologue that depends
+//! on a value runs once for several small batches, as soon as all their values exist: one product
+//! of many rows instead of many products of few rows.
 //!
 //! A first pass over the batches lists the values that each batch reads, and finds the last reader
 //! of each span. A second pass allocates the spans, and turns the values into offsets of rows.
@@ -34,8 +35,11 @@ use arena::{Arena, Span};
 use back::Back;
 use groups::Groups;
 
+/// Maximum number of distinct table rows that a prologue step computes.
+const BLOCK: u32 = 256;
+
 /// Plans mini-batches. Its memory is reused from one mini-batch to the next.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Planner {
     /// By node: its batch, which is also the index of its span in [`Planner::spans`].
     batch_of: Vec<u32>,
@@ -51,7 +55,15 @@ pub struct Planner {
     freed_after: Vec<Option<u32>>,
     arena: Arena,
     lifetimes: Lifetimes,
+    /// Maximum number of distinct table rows that a prologue step computes.
+    block: u32,
     back: Back,
+}
+
+impl Default for Planner {
+    fn default() -> Self {
+        Self::new(Lifetimes::Reuse)
+    }
 }
 
 /// The progress of planning.
@@ -83,7 +95,7 @@ pub enum Lifetimes {
     #[default]
     Reuse,
     /// No row is freed, so independent steps may run in any order or concurrently. Prologues that
-    /// read values do not run as steps of their own.
+    /// read values do not run as steps of their own, and the prologue of a table is one step.
     Distinct,
 }
 
@@ -91,7 +103,35 @@ impl Planner {
     /// Creates a planner. [`Planner::default`] reuses the memory of rows.
     #[must_use]
     pub fn new(lifetimes: Lifetimes) -> Self {
-        Self { lifetimes, ..Self::default() }
+        let block = match lifetimes {
+            Lifetimes::Reuse => BLOCK,
+            Lifetimes::Distinct => u32::MAX,
+        };
+        Self {
+            batch_of: Vec::new(),
+            row_of: Vec::new(),
+            values: Vec::new(),
+            distinct: Distinct::default(),
+            spans: Vec::new(),
+            groups: Groups::default(),
+            freed_after: Vec::new(),
+            arena: Arena::default(),
+            lifetimes,
+            block,
+            back: Back::default(),
+        }
+    }
+
+    /// Sets the maximum number of distinct table rows that a prologue step computes, by default
+    /// 256; with [`Lifetimes::Distinct`], a single step computes all. No bit of a result depends
+    /// on it.
+    ///
+    /// # Panics
+    /// If it is 0.
+    #[must_use]
+    pub fn block(self, rows: u32) -> Self {
+        assert!(rows > 0, "a block has a row");
+        Self { block: rows, ..self }
     }
 
     /// Plans a mini-batch and overwrites `plan`. Given values are at the start of the arena.
@@ -257,7 +297,7 @@ impl std::error::Error for ArenaTooLarge {}
 mod tests {
     use super::*;
 
-    /// Lists of this size would not fit into a test's memory.
+    /// Tests the check alone: lists of this size would not fit into a test's memory.
     #[test]
     fn lists_have_at_most_u32_max_entries() {
         let max = u32::MAX as usize;

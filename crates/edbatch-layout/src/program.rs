@@ -270,7 +270,7 @@ fn reads_port(plan: &CellPlan, port: usize) -> bool {
 pub struct TooLarge {
     /// The cell, the table or the record.
     pub what: String,
-    /// The number of its elements; for a cell, an upper bound on the elements that one call needs.
+    /// The number of elements; for a cell, an upper bound on the elements that one call needs.
     pub elements: usize,
 }
 

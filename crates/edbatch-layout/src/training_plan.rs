@@ -10,12 +10,12 @@ use crate::plan::Plan;
 
 /// A mini-batch and its gradients, over one arena.
 ///
-/// The way back has a step for each batch, in reverse order: the batch's adjoint cell, for the same
-/// calls. An adjoint call reads the gradients that the readers of its value computed. Rows of
+/// The backward pass has a step for each batch, in reverse order: the batch's adjoint cell, for the
+/// same calls. An adjoint call reads the gradients that the readers of its value computed. Rows of
 /// adjoints stay to the end, because the gradients of parameters are summed from them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TrainingPlan {
-    /// Computes the values. Its arena is large enough for both ways.
+    /// Computes the values. Its arena is large enough for both plans.
     pub forward: Plan,
     /// Computes the gradients, after `forward` in the same arena. It has a given row for the
     /// gradient of each value in [`gradient_of`](Self::gradient_of), and no wanted values.
@@ -55,7 +55,7 @@ pub struct GivenSum {
     /// The range of [`TrainingPlan::lists`] with the offsets of output gradients, then of the
     /// contributions of calls, in the order of the calls.
     pub rows: Range<u32>,
-    /// The number of output gradients. They are summed apart.
+    /// The number of output gradients. They have a sum of their own.
     pub outputs: u32,
 }
 
@@ -78,7 +78,7 @@ impl TrainingPlan {
     }
 }
 
-/// The steps of both ways, then a line for each sum: `sum k1: [64 96]`.
+/// The steps of both plans, then a line for each sum: `sum k1: [64 96]`.
 impl fmt::Display for TrainingPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "forward:\n{}back:\n{}", self.forward, self.back)?;

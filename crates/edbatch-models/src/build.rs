@@ -91,7 +91,7 @@ impl<'g> Build<'g> {
     /// Adds a value of the caller: features, audio, vectors of another model. `elements` holds its
     /// fields in order, matrices row by row.
     ///
-    /// Like a computed value, it is usable until the next request, or longer if carried over it.
+    /// Like a computed value, it is usable until the next request, or longer if it is carried.
     ///
     /// # Errors
     /// If the network has no such record, if the number of elements is wrong, or if the graph has
@@ -173,7 +173,7 @@ impl<'g> Build<'g> {
         }
     }
 
-    /// Like [`fetch`](Self::fetch), for values whose number is only known at run time.
+    /// Like [`fetch`](Self::fetch), for carried values whose number is only known at run time.
     pub async fn fetch_vec(&self, value: Value, carried: &[Value]) -> (Vec<f32>, Vec<Value>) {
         match self.wait(Request::Elements(value), carried).await {
             Answer::Elements(elements) => (elements, self.carried_vec()),
@@ -254,8 +254,8 @@ impl<'g> Build<'g> {
     }
 }
 
-/// Checks that a value with this record, and with this number of elements if it has any, can be
-/// given to a graph.
+/// Checks that a value with this record can be given to a graph. `elements` is its number of
+/// elements, or `None` for a carried value.
 pub(crate) fn check_given(
     graph: &Graph,
     record: RecordId,

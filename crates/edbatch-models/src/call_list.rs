@@ -1,22 +1,24 @@
 //! Call lists: the calls of one input as data, and the model that runs them.
 
+mod error;
 mod line;
 #[cfg(test)]
 mod tests;
 mod text;
 
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use edbatch_graph::{
-    CallError, CallErrorReason, Dag, Graph, Kind, Network, RecordId, Shape, Source, Value,
+    CallError, CallErrorReason, Dag, Graph, Kind, Network, RecordId, Shape, Value,
 };
 
 use crate::build::check_given;
 use crate::{Build, BuildError, GiveError, JsonFault, Mailbox, Model, Targets};
 use line::LineReader;
+
+pub use error::CallListError;
 
 /// The calls of one input of any network, with the values that it gives and emits.
 ///
@@ -178,7 +180,7 @@ impl CallList {
     /// Reads a list from a line of JSON. [`CallLists::read`] is faster for many lines.
     ///
     /// # Errors
-    /// If the line is not a list of valid calls; says where, and what was expected.
+    /// If the line is not a list of valid calls. The error says where, and what was expected.
     pub fn from_json(network: &Arc<Network>, line: &str) -> Result<Self, JsonFault> {
         CallLists::new(network.clone()).read(line)
     }
@@ -195,7 +197,7 @@ impl CallList {
     ///
     /// # Errors
     /// If the input does not fit the model, or if the model awaits a value: later calls then depend
-    /// on it, and no list can say them.
+    /// on that value, and no list can contain them.
     pub fn record<M: Model>(model: &M, input: &M::Input) -> Result<Self, BuildError> {
         let graph = Graph::new(model.network().clone()).into();
         let mailbox = Mailbox::default().into();
@@ -292,7 +294,7 @@ impl CallLists {
     /// ```
     ///
     /// # Errors
-    /// If the line is not a list of valid calls; says where, and what was expected.
+    /// If the line is not a list of valid calls. The error says where, and what was expected.
     pub fn read(&self, line: &str) -> Result<CallList, JsonFault> {
         self.reader.read(line)
     }
@@ -320,84 +322,3 @@ impl Model for CallLists {
         Ok(())
     }
 }
-
-/// The error of a call list that cannot be made or written.
-#[derive(Clone, PartialEq, Debug)]
-#[non_exhaustive]
-pub enum CallListError {
-    /// A carried value does not fit the network.
-    Give(GiveError),
-    /// A value was carried after one was given.
-    CarriedAfterGiven,
-    /// An emitted value is not in the list.
-    NotInList {
-        /// The node or the given value that it refers to.
-        value: Source,
-    },
-    /// The number of targets differs from the number of emitted values.
-    Targets {
-        /// The number of emitted values.
-        emitted: usize,
-        /// The number of targets.
-        got: usize,
-    },
-    /// A target is not a class of its value.
-    Target {
-        /// The index of the emitted value.
-        index: usize,
-        /// The target.
-        target: u32,
-        /// The number of classes: the width of the value, or 0 if it is not one vector.
-        classes: usize,
-    },
-    /// A list with carried values cannot be written.
-    Carried {
-        /// The number of carried values.
-        carried: usize,
-    },
-    /// A given element that is not finite cannot be written.
-    NotFinite {
-        /// The element.
-        element: f32,
-    },
-}
-
-impl From<GiveError> for CallListError {
-    fn from(error: GiveError) -> Self {
-        Self::Give(error)
-    }
-}
-
-impl fmt::Display for CallListError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Give(error) => error.fmt(f),
-            Self::CarriedAfterGiven => {
-                f.write_str("expected carried values before given ones, got one after them")
-            }
-            Self::NotInList { value } => {
-                write!(f, "emit: expected a value of this list, got {value:?}")
-            }
-            Self::Targets { emitted, got } => {
-                write!(f, "targets: expected one for each of {emitted} emitted values, got {got}")
-            }
-            Self::Target { index, target, classes: 0 } => write!(
-                f,
-                "targets: expected null for emitted value {index}, which is not one vector, got \
-                 {target}"
-            ),
-            Self::Target { index, target, classes } => write!(
-                f,
-                "targets: expected a class below {classes} for emitted value {index}, got {target}"
-            ),
-            Self::Carried { carried } => {
-                write!(f, "expected a list without carried values to write, got {carried}")
-            }
-            Self::NotFinite { element } => {
-                write!(f, "expected finite elements to write, got {element}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for CallListError {}

@@ -37,10 +37,10 @@ pub struct ModelConfig {
     /// Elements of a hidden vector of the stacks over characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub char_hidden: Option<usize>,
-    /// Rate of dropout in training, of embeddings and of states that outputs read.
+    /// Rate of dropout in training, for embeddings and for states that outputs read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropout: Option<f32>,
-    /// Rate of dropout in training, of states that outputs read.
+    /// Rate of dropout in training, for states that outputs read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropout_output: Option<f32>,
 }
@@ -145,9 +145,9 @@ impl ModelConfig {
         serde_json::to_string_pretty(self).expect("plain data becomes JSON") + "\n"
     }
 
-    /// Creates the configuration of our benchmarks for `outputs` classes or tags: two layers; `mlp`
-    /// equal to `hidden`, and so is `embed` if it is given as `None`; `char_embed` and
-    /// `char_hidden` equal to half of `embed`.
+    /// Creates the configuration of our benchmarks for `outputs` classes or tags. There are two
+    /// layers. `mlp` is `hidden`, and so is `embed` by default; `char_embed` and `char_hidden` are
+    /// half of `embed`.
     #[must_use]
     pub fn new(model: ModelName, hidden: usize, embed: Option<usize>, outputs: usize) -> Self {
         let embed = embed.unwrap_or(hidden);

@@ -58,14 +58,17 @@ impl Folder {
     /// The default file of inputs of a network.
     pub const CALLS: &str = "calls.jsonl";
 
+    /// The file name of the names of classes, one a line. A folder need not have it.
+    pub const CLASSES: &str = "classes.txt";
+
     /// The file name of the weights.
     pub const WEIGHTS: &str = "weights.safetensors";
 
     /// Reads the configuration and the vocabularies, or the network.
     ///
     /// # Errors
-    /// If a file is missing or invalid, or if the folder has both a configuration and a network;
-    /// names the file.
+    /// If a file is missing or invalid, or if the folder has both a configuration and a network.
+    /// The error names the file.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, FolderError> {
         let path = path.as_ref().to_path_buf();
         let file = path.join(Self::CONFIG);
@@ -149,6 +152,30 @@ impl Folder {
         self.path.join(self.config.as_ref().map_or(Self::CALLS, |config| &config.input))
     }
 
+    /// Reads the names of the classes of a model of trees or lattices; `None` if the folder has no
+    /// [`CLASSES`](Self::CLASSES).
+    ///
+    /// # Errors
+    /// If the file cannot be read, or does not have a line for each class.
+    pub fn classes(&self) -> Result<Option<Vec<String>>, FolderError> {
+        let file = self.path.join(Self::CLASSES);
+        let Some(expected) = self.config.as_ref().and_then(|config| config.classes) else {
+            return Ok(None);
+        };
+        let text = match std::fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(FolderError::Config { file, error: unreadable(&error) }),
+        };
+        let classes: Vec<String> = text.lines().map(str::to_owned).collect();
+        if classes.len() != expected {
+            let got = classes.len();
+            let error = format!("expected {expected} lines, one for each class, got {got}");
+            return Err(FolderError::Config { file, error: ConfigError(error) });
+        }
+        Ok(Some(classes))
+    }
+
     /// Opens a file of inputs; see [`inputs`].
     ///
     /// # Errors
@@ -160,8 +187,8 @@ impl Folder {
     /// Opens a file of inputs with their targets, and reads it lazily.
     ///
     /// A tree has a target for each node, its label. A sentence has tags, a lattice has labels of
-    /// its characters, and a call list may have targets. A translator is forced along the lines of
-    /// `targets`, by default of the configuration's file of targets.
+    /// its characters, and a call list may have targets. A translator is forced to write the lines
+    /// of `targets`, by default of the configuration's file of targets.
     ///
     /// # Errors
     /// If a file cannot be opened, or a translator has no file of targets.

@@ -93,7 +93,7 @@ pub(crate) fn mismatch<E: serde::de::Error>(
 }
 
 /// Checks that no string of the text is longer than a name can be. Messages of serde repeat
-/// strings, so that a long one would take several times its size.
+/// strings, so that a long string would take several times its size in memory.
 pub(crate) fn check_strings(text: &str) -> Result<(), JsonFault> {
     let mut bytes = text.bytes().enumerate();
     while let Some((start, byte)) = bytes.next() {

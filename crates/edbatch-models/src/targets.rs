@@ -152,8 +152,8 @@ impl Lexicon {
         }
     }
 
-    /// Translates along given words: they are the inputs of the steps and, with the end of the
-    /// sentence, the targets.
+    /// Returns a sentence to translate, with the words of its translation given: the words are the
+    /// inputs of the steps and, followed by the end of the sentence, the targets.
     fn translated(&self, sentence: &[String], translation: &[String]) -> (ZooInput, Targets) {
         let Self::Translation { target, .. } = self else { unreachable!("a translator's lexicon") };
         let ZooInput::Source(mut source) = self.source(sentence) else {

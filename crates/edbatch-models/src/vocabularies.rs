@@ -28,7 +28,7 @@ pub struct Vocabularies {
 ///
 /// If all labels are numbers below 65,536, they are class numbers, and the number of classes is the
 /// largest label plus one. Otherwise each distinct label is a class. The characters and words of
-/// arc files keep their numbers. Of other files, a vocabulary contains the words and characters
+/// arc files keep their numbers. For other files, a vocabulary contains the words and characters
 /// that occur at least `min_count` times; by default all, and for taggers with characters the words
 /// that occur more than five times. Tokens that are empty or contain a line end stay unknown,
 /// because a vocabulary file cannot represent them.

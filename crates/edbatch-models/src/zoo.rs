@@ -194,18 +194,20 @@ impl Model for Zoo {
 pub struct NamedOutputs<'a> {
     /// The name of the list in JSON: `tags` or `tokens`.
     pub key: &'static str,
-    /// For each row of scores, the name of the largest; of equal ones, the first. Without [`END`].
+    /// For each row, the name of the largest score; of equal ones, the first. Without [`END`].
     pub names: Vec<&'a str>,
 }
 
 impl Lexicon {
     /// Returns the name of the largest score in each row, or `None` for trees, lattices and call
     /// lists.
-    pub fn decode<'a, 'r>(
-        &'a self,
-        rows: impl Iterator<Item = &'r [f32]>,
-    ) -> Option<NamedOutputs<'a>> {
-        let ids = rows.map(arg_max);
+    pub fn decode<'r>(&self, rows: impl Iterator<Item = &'r [f32]>) -> Option<NamedOutputs<'_>> {
+        self.names(rows.map(arg_max))
+    }
+
+    /// Returns the names of the largest scores with these indices, or `None` for trees, lattices
+    /// and call lists.
+    pub fn names(&self, ids: impl Iterator<Item = u32>) -> Option<NamedOutputs<'_>> {
         let (key, names): (_, Vec<&str>) = match self {
             Self::Trees { .. } | Self::Lattices { .. } | Self::CallLists(_) => return None,
             Self::Tagged { tags, .. } | Self::Spelled { tags, .. } => {

@@ -62,8 +62,9 @@ const PAIRS: &str = "pairs";
 const MAX_KINDS: usize = 1 << 16;
 /// The largest transition table, in entries, that a file may ask for.
 const MAX_ENTRIES: usize = 1 << 26;
-/// The largest `power`, and the largest other constant of a rule. Sums of urgencies stay finite.
+/// The largest `power` of a rule, so that sums of urgencies stay finite.
 const MAX_POWER: f64 = 24.0;
+/// The largest value of any other constant of a rule, for the same reason.
 const MAX_CONSTANT: f64 = 1e6;
 
 /// A learned policy with the names of its kinds, as stored in a file.

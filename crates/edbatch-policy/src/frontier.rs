@@ -194,8 +194,8 @@ impl Frontier {
         })
     }
 
-    /// Calls `each` with each node, and its kind, that waits for one argument only, which is one of
-    /// the `ready` nodes. (A user that reads its last argument twice waits for two.)
+    /// Calls `each` with the node and the kind of each user of `ready` nodes that waits for one
+    /// argument only. (A user that reads its last argument twice waits for two.)
     #[inline]
     pub(crate) fn for_each_released<'a>(
         &self,

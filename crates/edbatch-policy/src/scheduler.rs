@@ -3,13 +3,15 @@
 use edbatch_graph::{Dag, Schedule};
 
 use crate::frontier::debug_check;
-use crate::{AnyPolicy, ByDepth, Critical, Depth, Frontier, InOrder, schedule_into};
+use crate::policies::EarlyOutputs;
+use crate::{AnyPolicy, ByDepth, Depth, Frontier, InOrder, schedule_into};
 
 /// Schedules graphs and reuses its memory.
 ///
 /// The default scheduler tries [`InOrder`] first, which builds no frontier and finds the minimum
-/// number of batches. If the kinds have no order, `InOrder` fails and [`Critical`] is used. A
-/// scheduler with a policy always uses that policy.
+/// number of batches. It fails if the kinds have no order; then [`Critical`](crate::Critical) is
+/// used, except that a kind that no node reads runs as soon as 256 of its nodes are ready, so that
+/// their arguments can be freed. A scheduler with a policy always uses that policy.
 ///
 /// ```
 /// use edbatch_graph::{Schedule, parse_text};
@@ -27,8 +29,8 @@ use crate::{AnyPolicy, ByDepth, Critical, Depth, Frontier, InOrder, schedule_int
 pub struct Scheduler {
     /// Tried first, if set.
     in_order: Option<InOrder>,
-    /// Tried next, if set. Where the kinds have an order, `InOrder` makes the same batches in a
-    /// third of the time.
+    /// Tried after `InOrder`, if set. Where the kinds have an order, `InOrder` makes the same
+    /// batches in a third of the time.
     by_depth: Option<Box<ByDepth>>,
     /// Used if neither of these methods schedules the graph.
     policy: AnyPolicy,
@@ -37,7 +39,7 @@ pub struct Scheduler {
 
 impl Default for Scheduler {
     fn default() -> Self {
-        Self { in_order: Some(InOrder::default()), ..Self::by(Box::new(Critical::new())) }
+        Self { in_order: Some(InOrder::default()), ..Self::by(Box::new(EarlyOutputs::default())) }
     }
 }
 
@@ -69,6 +71,12 @@ impl Scheduler {
         if !is_scheduled {
             schedule_into(dag, policy, frontier, schedule);
         }
+    }
+
+    /// Returns true unless the caller chose the policy.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        self.in_order.is_some()
     }
 
     /// Returns the number of batches of the last schedule whose state was not in the policy's

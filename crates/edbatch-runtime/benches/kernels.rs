@@ -1,6 +1,6 @@
 //! Speed of the kernels against the roofline of the core, and time per element.
 //!
-//! `cargo bench -p edbatch-runtime --bench kernels --features probe -- [products] [elements]
+//! `cargo bench -p edbatch-runtime --bench kernels --features probe -- [products] [bf16] [elements]
 //! [rows] [attention] [batched]` runs the named parts, or all of them. `edbatch cells` times whole
 //! cells. The argument `matrixmultiply` also measures the products of that crate. The measured
 //! functions take many short turns. The best and the median turn are printed, since other load on
@@ -16,9 +16,11 @@ use std::{
 
 use edbatch_graph::{Op, Reduction};
 use edbatch_layout::{Elementwise, Register};
+use edbatch_runtime::Precision;
 use edbatch_runtime::kernels::{
-    GemmShape, Input, Left, Level, PackedWeights, Pass, Piece, RowsMut, RowsRef, Scored, Start,
-    arg_max, attention, batched_gemm, dot, elementwise, math, product, reduce, roofline,
+    GemmShape, Input, Left, Level, PackedWeights, Pass, Piece, RoundedRows, RowsMut, RowsRef,
+    Scored, Start, arg_max, attention, batched_gemm, dot, elementwise, math, product, product_bf16,
+    reduce, roofline,
 };
 
 fn main() {
@@ -34,6 +36,9 @@ fn main() {
     let wants = |name: &str| chosen.is_empty() || chosen.iter().any(|arg| arg == name);
     if wants("products") || wants("matrixmultiply") {
         products(level, peak, chosen.iter().any(|arg| arg == "matrixmultiply"));
+    }
+    if wants("bf16") {
+        in_bf16(level);
     }
     if wants("elements") {
         elements(level);
@@ -97,6 +102,46 @@ fn products(level: Level, mut peak: f64, beside_matrixmultiply: bool) {
             if beside_matrixmultiply {
                 println!("{:>27} {other}", "matrixmultiply");
             }
+        }
+    }
+}
+
+/// Prints the speed of products in bf16, rounding of the rows included, over products in `f32`, for
+/// the weights of [`products`] and several numbers of rows.
+fn in_bf16(level: Level) {
+    const ROWS: [usize; 9] = [1, 2, 4, 8, 12, 16, 24, 32, 64];
+    let of_core = roofline::pair_rate(level).map_or("none".into(), |rate| format!("{rate:.2}"));
+    println!("\nproducts in bf16, speed over f32 by rows; multiply-adds in registers: {of_core}");
+    print!("{:12}", "");
+    ROWS.iter().for_each(|m| print!("{m:7}"));
+    println!();
+    for h in [64, 128, 256, 512] {
+        for k in [h, 2 * h] {
+            let n = 4 * h;
+            let weights = noise(n * k);
+            let exact = PackedWeights::new(level, &[&weights], k).unwrap();
+            let rounded =
+                PackedWeights::with_precision(level, Precision::Bf16, &[&weights], k).unwrap();
+            print!("H {h:3} K {k:4}");
+            for m in ROWS {
+                let x = noise(m * k);
+                let x = RowsRef::Span { data: &x, stride: k };
+                let (mut y, mut z) = (noise(m * n), noise(m * n));
+                let mut rows = RoundedRows::default();
+                rows.reserve(level, m, k).unwrap();
+                let mut f32 = || {
+                    let out = RowsMut::contiguous(&mut y, n);
+                    product(&exact, 0..exact.panels(), Pass::Forwards, &x, &Start::Nothing, out);
+                };
+                let mut bf16 = || {
+                    rows.round(level, &x, k);
+                    let (out, panels) = (RowsMut::contiguous(&mut z, n), 0..rounded.panels());
+                    product_bf16(&rounded, panels, Pass::Forwards, &rows, &Start::Nothing, out);
+                };
+                let times = contest(&mut [&mut f32, &mut bf16]);
+                print!("{:7.2}", times[0].1 / times[1].1);
+            }
+            println!();
         }
     }
 }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use edbatch_graph::Network;
 use edbatch_layout::{Lifetimes, Plan, Program, ValueRow, Want};
 
-use crate::kernels::OutOfMemory;
-use crate::{ParameterError, Parameters};
+use crate::kernels::{ArgMax, OutOfMemory};
+use crate::{ParameterError, Parameters, Precision};
 pub use state::TrainingState;
 pub use training::{BackPart, Gradient, Gradients, OutputGradients, Training};
 pub use update::{Update, UpdateRule};
@@ -55,6 +55,13 @@ pub trait Backend: Send + Sync {
     /// end of the plan, for a device that runs steps concurrently.
     fn lifetimes(&self) -> Lifetimes {
         Lifetimes::Reuse
+    }
+
+    /// Returns the bytes of packed weights of the cell that multiplies by the most, or `None` if
+    /// they do not matter. An engine with a single thread divides a large mini-batch only if this
+    /// is known to be small, because each part reads the weights again.
+    fn largest_cell(&self) -> Option<usize> {
+        None
     }
 
     /// Returns the interface that computes gradients; `None` if the backend does not compute them,
@@ -100,8 +107,8 @@ pub struct Outputs<'a> {
     program: &'a Program,
     plan: &'a Plan,
     elements: Elements<'a>,
-    /// For each wanted value: the index of its largest element, if wanted as [`Want::ArgMax`].
-    arg_max: &'a [u32],
+    /// For each wanted value: its largest element, if wanted as [`Want::ArgMax`].
+    arg_max: &'a [ArgMax],
 }
 
 /// The host memory that holds the elements of wanted values.
@@ -115,9 +122,14 @@ enum Elements<'a> {
 
 impl<'a> Outputs<'a> {
     /// Creates outputs from an arena of [`Plan::arena`] elements in host memory. `arg_max[i]` is
-    /// the index for wanted value `i`; it is read only for [`Want::ArgMax`].
+    /// the largest element of wanted value `i`; it is read only for [`Want::ArgMax`].
     #[must_use]
-    pub fn new(program: &'a Program, plan: &'a Plan, arena: &'a [f32], arg_max: &'a [u32]) -> Self {
+    pub fn new(
+        program: &'a Program,
+        plan: &'a Plan,
+        arena: &'a [f32],
+        arg_max: &'a [ArgMax],
+    ) -> Self {
         Self { program, plan, elements: Elements::Arena(arena), arg_max }
     }
 
@@ -128,7 +140,7 @@ impl<'a> Outputs<'a> {
         program: &'a Program,
         plan: &'a Plan,
         (elements, starts): (&'a [f32], &'a [usize]),
-        arg_max: &'a [u32],
+        arg_max: &'a [ArgMax],
     ) -> Self {
         Self { program, plan, elements: Elements::Packed(elements, starts), arg_max }
     }
@@ -154,12 +166,12 @@ impl<'a> Outputs<'a> {
     }
 
     /// Returns the index of the largest element of a wanted value, counted over all of its fields,
-    /// as [`arg_max`](crate::kernels::arg_max()) defines it.
+    /// as [`arg_max`](crate::kernels::arg_max()) defines it, and whether all are finite.
     ///
     /// # Panics
     /// If `wanted` is out of range, or the value is not wanted as [`Want::ArgMax`].
     #[must_use]
-    pub fn arg_max(&self, wanted: usize) -> u32 {
+    pub fn arg_max(&self, wanted: usize) -> ArgMax {
         let want = self.plan.wanted[wanted].1;
         assert_eq!(want, Want::ArgMax, "the value is wanted for something else");
         self.arg_max[wanted]
@@ -289,7 +301,7 @@ pub fn initial_rows(network: &Network, parameters: &Parameters) -> Rows {
 pub struct Bytes {
     /// Loaded weights, moments and gradients, shared by all [forks](Backend::fork).
     pub weights: usize,
-    /// The arenas of all slots. An arena does not shrink.
+    /// The arenas of all slots, and sums of gradients by row of a table. They do not shrink.
     pub arena: usize,
 }
 
@@ -306,9 +318,11 @@ pub enum BackendError {
     },
     /// The weights do not fit the program's network.
     Weights {
-        /// The tensor that does not fit, and how.
+        /// The tensor that does not fit, and why.
         why: String,
     },
+    /// A program for training was to be loaded in a precision other than `f32`.
+    TrainingPrecision(Precision),
     /// An error of a backend outside of this crate, such as a lost device.
     Other(Arc<dyn Error + Send + Sync>),
 }
@@ -334,6 +348,9 @@ impl fmt::Display for BackendError {
                 write!(f, "out of memory: failed to allocate {megabytes:.1} MB for {what}")
             }
             Self::Weights { why } => write!(f, "the weights do not fit the model: {why}"),
+            Self::TrainingPrecision(precision) => {
+                write!(f, "training is in f32 alone: load the program in f32, not in {precision}")
+            }
             Self::Other(error) => error.fmt(f),
         }
     }

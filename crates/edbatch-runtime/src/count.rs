@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use edbatch_layout::{Base, CellStep, Operand, Place, Plan, Program};
 
+use crate::kernels::ArgMax;
 use crate::{Backend, BackendError, Bytes, Outputs, Part};
 
 /// Counts the work of plans without doing it. All outputs are zeros.
@@ -16,7 +17,7 @@ pub struct Count {
     zeros: Vec<f32>,
     /// For each wanted value: the start of its elements, always 0.
     starts: Vec<usize>,
-    indices: Vec<u32>,
+    indices: Vec<ArgMax>,
 }
 
 /// Counts over all plans that a [`Count`] has run.
@@ -90,7 +91,8 @@ impl Backend for Count {
             let zeros = widths.max().unwrap_or(0).max(self.zeros.len());
             self.zeros.resize(zeros, 0.0);
             self.starts.resize(self.starts.len().max(plan.wanted.len()), 0);
-            self.indices.resize(self.indices.len().max(plan.wanted.len()), 0);
+            let indices = self.indices.len().max(plan.wanted.len());
+            self.indices.resize(indices, ArgMax::default());
         }
         Ok(())
     }

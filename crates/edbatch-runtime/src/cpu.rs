@@ -25,16 +25,18 @@ use crate::backend::{Training, fields};
 #[cfg(feature = "tracing")]
 use crate::count::bytes_gathered_by;
 use crate::kernels::rows::split_around;
-use crate::kernels::{Aligned, Level, Pass, arg_max};
+use crate::kernels::{Aligned, ArgMax, Level, Pass, arg_max};
 use crate::thread_pool::{ClaimedPool, ThreadPool};
-use crate::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, Rows, span};
+use crate::{
+    Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, Precision, Rows, span,
+};
 use load::{Loaded, Weights};
 pub use profile::{Profile, Timer, Work};
 use sums::Sums;
 use tile::{Job, Workspace};
 
-/// The range for the row limit of a tile. Kernels are fast with 8 rows or more, and do not gain
-/// from more than 64.
+/// The range of the maximum number of rows of a tile. Kernels are fast with 8 rows or more, and do
+/// not gain from more than 64.
 const TILE: std::ops::RangeInclusive<usize> = 8..=64;
 
 /// Minimum number of rows per thread if threads share the tiles of a batch. With fewer rows,
@@ -65,10 +67,10 @@ struct Slot {
     /// The elements of the rows that the last plan kept for the next one.
     stayed: Vec<f32>,
     /// For each wanted value of the last plan: the index of its largest element, if wanted.
-    arg_max: Vec<u32>,
+    arg_max: Vec<ArgMax>,
     /// The direction in which the last step read its weights.
     pass: Pass,
-    /// The loss of each wanted value of the last plan, after its way back.
+    /// The loss of each wanted value of the last plan, after its backward pass.
     losses: Vec<f64>,
 }
 
@@ -86,16 +88,21 @@ impl Cpu {
     /// [folded tables](Program::fold_tables). Keeps a parameter only if a step reads it unpacked.
     ///
     /// # Errors
-    /// If the parameters belong to another network, or memory for the packed weights or the folded
-    /// tables cannot be allocated.
+    /// If the parameters belong to another network, the program is for training and the precision
+    /// is not `f32`, or memory for the packed weights or the folded tables cannot be allocated.
     pub fn new(
         program: Arc<Program>,
         parameters: &Parameters,
         level: Level,
+        precision: Precision,
     ) -> Result<Self, BackendError> {
+        if program.training().is_some() && precision != Precision::F32 {
+            return Err(BackendError::TrainingPrecision(precision));
+        }
         let parameters = &parameters.for_network(program.network())?;
-        let folded = fold_tables(&program, parameters, level)?;
-        let loaded = Loaded::new(program, parameters, level, folded);
+        let arithmetic = (level, precision);
+        let folded = fold_tables(&program, parameters, arithmetic)?;
+        let loaded = Loaded::new(program, parameters, arithmetic, folded);
         let loaded = loaded.map_err(|error| error.of(PACKED))?;
         let sums = Sums::new(&loaded.program).map(|sums| Arc::new(Mutex::new(sums)));
         Ok(Self { sums, ..Self::on(Arc::new(loaded), None) })
@@ -154,7 +161,7 @@ impl Cpu {
             let rows = part.most_rows().min(step.calls as usize);
             for workspace in &mut self.workspaces {
                 let workspace = workspace.get_mut().unwrap_or_else(PoisonError::into_inner);
-                let reserved = workspace.reserve((plan, step), part, rows);
+                let reserved = workspace.reserve((plan, step), (self.loaded.level, part), rows);
                 reserved.map_err(|error| error.of("the workspace of a thread"))?;
             }
         }
@@ -234,8 +241,8 @@ impl Slot {
                             arg_max(loaded.level, &all.concat())
                         }
                     };
-                    self.arg_max.resize(index, 0);
-                    self.arg_max.push(largest as u32);
+                    self.arg_max.resize(index, ArgMax::default());
+                    self.arg_max.push(largest);
                 }
             }
         }
@@ -313,14 +320,14 @@ const PACKED: &str = "the packed weights";
 fn fold_tables(
     program: &Arc<Program>,
     parameters: &Parameters,
-    level: Level,
+    arithmetic: (Level, Precision),
 ) -> Result<Aligned, BackendError> {
     let plan = program.folding_plan();
     if plan.steps.is_empty() {
         return Ok(Aligned::default());
     }
     let _span = span!(INFO, "fold tables");
-    let loaded = Loaded::to_fold(program.clone(), parameters, level);
+    let loaded = Loaded::to_fold(program.clone(), parameters, arithmetic);
     let loaded = loaded.map_err(|error| error.of(PACKED))?;
     let mut cpu = Cpu::on(Arc::new(loaded), None);
     let arena = cpu.slots[0].arena.reserve(plan.arena);
@@ -367,16 +374,23 @@ impl Backend for Cpu {
 
     fn bytes(&self) -> Bytes {
         let elements: usize = self.slots.iter().map(|slot| slot.arena.len()).sum();
-        let sums = self.sums.as_ref().map_or(0, |sums| {
+        let sums = self.sums.as_ref().map_or(Bytes::default(), |sums| {
             let sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
             sums.bytes(&self.loaded.program)
         });
-        Bytes { weights: self.loaded.bytes() + sums, arena: elements * size_of::<f32>() }
+        Bytes {
+            weights: self.loaded.bytes() + sums.weights,
+            arena: elements * size_of::<f32>() + sums.arena,
+        }
     }
 
     fn fork(&self) -> Box<dyn Backend> {
         let (profile, sums) = (self.profile.clone(), self.sums.clone());
         Box::new(Self { profile, sums, ..Self::on(self.loaded.clone(), None) })
+    }
+
+    fn largest_cell(&self) -> Option<usize> {
+        Some(self.loaded.largest_cell())
     }
 
     fn training(&mut self) -> Option<&mut dyn Training> {

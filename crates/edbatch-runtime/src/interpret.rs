@@ -11,7 +11,8 @@ use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis, NdFloat, Zip, concat
 
 pub use gradients::{ReferenceGradients, interpret_gradients};
 
-use crate::Parameters;
+use crate::kernels::bf16;
+use crate::{Parameters, Precision};
 
 /// A tensor: a matrix, or a vector as a single column.
 pub type ReferenceTensor<T = f32> = Array2<T>;
@@ -20,7 +21,8 @@ pub type ReferenceTensor<T = f32> = Array2<T>;
 /// tensor per field.
 ///
 /// `given` contains the records of the graph's given values, starting with the network's initial
-/// values.
+/// values. Backends of the same precision agree with the results up to rounding: in bf16, the last
+/// bit of an `f32` may decide between two neighbours.
 ///
 /// # Panics
 /// If `given` does not match the graph, or the parameters belong to
@@ -30,14 +32,16 @@ pub fn interpret(
     graph: &Graph,
     parameters: &Parameters,
     given: &[Vec<ReferenceTensor>],
+    precision: Precision,
 ) -> Vec<Vec<ReferenceTensor>> {
     assert!(parameters.are_of(graph.network()), "the parameters belong to another network");
-    interpret_as(graph.network(), graph, &parameters.slices(), given)
+    nodes(graph.network(), graph, (&parameters.slices(), precision), given)
 }
 
-/// Like [`interpret()`], in `f32` or `f64`, and with the cells of a network that may be larger than
-/// the graph's: with those of a [`TrainingNetwork`](edbatch_graph::TrainingNetwork), the records
-/// include what calls save.
+/// Like [`interpret()`], in `f32` or `f64`, and with the cells of `network`, which may be larger
+/// than the graph's network: with the network of a
+/// [`TrainingNetwork`](edbatch_graph::TrainingNetwork), the records include the values that calls
+/// save for gradients.
 ///
 /// `parameters` are the elements of the network's parameters, row-major.
 ///
@@ -48,6 +52,16 @@ pub fn interpret_as<T: NdFloat>(
     network: &Network,
     graph: &Graph,
     parameters: &[&[T]],
+    given: &[Vec<ReferenceTensor<T>>],
+) -> Vec<Vec<ReferenceTensor<T>>> {
+    nodes(network, graph, (parameters, Precision::F32), given)
+}
+
+/// Computes all nodes of a graph, with the cells of a network.
+fn nodes<T: NdFloat>(
+    network: &Network,
+    graph: &Graph,
+    parameters: (&[&[T]], Precision),
     given: &[Vec<ReferenceTensor<T>>],
 ) -> Vec<Vec<ReferenceTensor<T>>> {
     assert_eq!(given.len(), graph.given().len(), "records and given values of the graph");
@@ -108,7 +122,7 @@ pub fn initial_values(
 
 fn call<T: NdFloat>(
     cell: &Cell,
-    parameters: &[&[T]],
+    (parameters, precision): (&[&[T]], Precision),
     rows: &[u32],
     ports: &[PortValues<'_, T>],
 ) -> Vec<ReferenceTensor<T>> {
@@ -173,11 +187,29 @@ fn call<T: NdFloat>(
             }
             Op::Parameter(id) => from_slice(shape, parameters[id.0 as usize]),
             Op::Constant(value) => ReferenceTensor::from_elem(shape, number(value)),
+            Op::MatMul if precision == Precision::Bf16 && multiplies_weight(cell, instruction) => {
+                let [weight, x] = [0, 1].map(|i| operands[i].mapv(round));
+                weight.dot(&x)
+            }
             _ => operate(instruction, &operands),
         };
         vars.push(result);
     }
     cell.outputs().iter().map(|output| vars[output.index()].clone()).collect()
+}
+
+/// Returns true for a product of a parameter, or of the transpose of one, and a vector.
+fn multiplies_weight(cell: &Cell, product: &Instruction) -> bool {
+    let [mut left, right] = [0, 1].map(|operand| cell.instruction(product.operands[operand]));
+    if left.op == Op::Transpose {
+        left = cell.instruction(left.operands[0]);
+    }
+    matches!((left.op, right.shape), (Op::Parameter(_), Shape::Vector(_)))
+}
+
+/// Rounds an element to bf16.
+fn round<T: NdFloat>(element: T) -> T {
+    number(bf16::round(element.to_f32().expect("a float")))
 }
 
 fn operate<T: NdFloat>(
@@ -360,7 +392,7 @@ fn shifted<T: NdFloat>(a: ArrayView1<'_, T>) -> Array1<T> {
     a.mapv(|x| x - max)
 }
 
-/// Reduces values of this shape. Gradients may have no values; forward calls have at least one.
+/// Reduces values of this shape. There may be none in a gradient; a forward call has at least one.
 fn reduce<'a, T: NdFloat>(
     mut values: impl ExactSizeIterator<Item = &'a ReferenceTensor<T>>,
     by: Reduction,

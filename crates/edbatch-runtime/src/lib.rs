@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use edbatch_graph::{Graph, Network, Shape};
-//! use edbatch_runtime::{Parameters, interpret};
+//! use edbatch_runtime::{Parameters, Precision, interpret};
 //! use rand::SeedableRng;
 //!
 //! let mut network = Network::new();
@@ -21,7 +21,7 @@
 //! let parameters = Parameters::random(&network, &mut rng);
 //! let mut graph = Graph::new(network.into());
 //! graph.call(leaf, &[4], &[])?;
-//! let results = interpret(&graph, &parameters, &[]);
+//! let results = interpret(&graph, &parameters, &[], Precision::F32);
 //! assert_eq!(results[0][0].len(), 2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -36,6 +36,7 @@ mod finite;
 mod interpret;
 pub mod kernels;
 mod parameters;
+mod precision;
 pub mod pytorch;
 mod span;
 mod thread_pool;
@@ -52,6 +53,7 @@ pub use interpret::{
     interpret_gradients,
 };
 pub use parameters::{ParameterError, Parameters};
+pub use precision::{Precision, UnknownPrecision};
 #[doc(hidden)]
 pub use span::{SPAN_TARGET, SpanGuard};
 pub use thread_pool::{ClaimedPool, ThreadPool};

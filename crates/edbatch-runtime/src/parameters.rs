@@ -46,7 +46,7 @@ impl Parameters {
     /// Reads the tensors that a network declares from the bytes of a safetensors file.
     ///
     /// # Errors
-    /// If this is not a valid safetensors file, the file lacks a tensor or has one that is not
+    /// If `bytes` is not a valid safetensors file, the file lacks a tensor or has one that is not
     /// declared, a tensor has the wrong shape or is not f32, or memory is insufficient.
     pub fn from_safetensors(network: &Network, bytes: &[u8]) -> Result<Self, ParameterError> {
         let file = SafeTensors::deserialize(bytes).map_err(ParameterError::Format)?;
@@ -195,8 +195,8 @@ impl Parameters {
         &self.values[id.0 as usize]
     }
 
-    /// Returns the values of a parameter or of its transpose, row-major. `network` declares the
-    /// parameter; as for [`get`](Self::get), with the same numbers.
+    /// Returns the values of a parameter or of its transpose, row-major. `network` must declare the
+    /// same parameters in the same order, as for [`get`](Self::get).
     ///
     /// # Panics
     /// If the weight is the transpose of a parameter that is not a matrix.

@@ -45,8 +45,8 @@ pub const GRU: &[&str] = &["r", "z", "c"];
 /// unchanged.
 ///
 /// # Errors
-/// If this is not a valid safetensors file, or a tensor of a module is not f32, cannot be divided
-/// into its gates, or lacks its second bias.
+/// If `bytes` is not a valid safetensors file, if a tensor of one of `modules` is not f32 or cannot
+/// be divided into gates, or if a tensor `bias_ih` has no tensor `bias_hh`.
 ///
 /// [`Parameters::from_safetensors`]: crate::Parameters::from_safetensors
 pub fn split_gates(bytes: &[u8], modules: &[Recurrent<'_>]) -> Result<Vec<u8>, ParameterError> {
@@ -89,14 +89,14 @@ pub fn split_gates(bytes: &[u8], modules: &[Recurrent<'_>]) -> Result<Vec<u8>, P
     serialize(&tensors)
 }
 
-/// Rewrites a safetensors file with the stacked gates of PyTorch, the inverse of [`split_gates`].
+/// Rewrites a safetensors file with PyTorch's stacked gates: the inverse of [`split_gates`].
 ///
-/// An LSTM has one bias for each gate here: it becomes `bias_ih`, and `bias_hh` is zero. The same
-/// holds for a GRU, except that `d_c` becomes a part of `bias_hh`.
+/// Each gate of an LSTM has one bias here. It becomes a part of `bias_ih`, and `bias_hh` is zero.
+/// The same holds for a GRU, except that `d_c` becomes a part of `bias_hh`.
 ///
 /// # Errors
-/// If this is not a valid safetensors file, or if a gate of a module is missing, is not f32, or
-/// does not have the shape of the other gates.
+/// If `bytes` is not a valid safetensors file, or if a gate of one of `modules` is missing, is not
+/// f32, or does not have the shape of the other gates.
 pub fn stack_gates(bytes: &[u8], modules: &[Recurrent<'_>]) -> Result<Vec<u8>, ParameterError> {
     let file = SafeTensors::deserialize(bytes).map_err(ParameterError::Format)?;
     let (mut tensors, mut stacks) = (Vec::new(), BTreeMap::new());
@@ -150,7 +150,7 @@ pub fn stack_gates(bytes: &[u8], modules: &[Recurrent<'_>]) -> Result<Vec<u8>, P
     serialize(&tensors)
 }
 
-/// Name, element type, dimensions and bytes of a tensor.
+/// The name, element type, dimensions and bytes of a tensor.
 type Tensor = (String, Dtype, Vec<usize>, Vec<u8>);
 
 fn copy(name: &str, tensor: &TensorView<'_>) -> Tensor {

@@ -169,7 +169,7 @@ impl Helpers {
             panicked: AtomicBool::new(false),
             panic: Mutex::new(None),
         });
-        // Its destructor ends the threads that have started, if another one cannot start.
+        // If a thread cannot start, the destructor of `all` ends the threads that have started.
         let mut all = Self { shared, threads: Vec::new(), tasks: 0 };
         for index in 0..helpers {
             let shared = all.shared.clone();

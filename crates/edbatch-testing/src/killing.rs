@@ -19,12 +19,12 @@ pub fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Runs a process to its end, as run 0. Then starts it `times` more times and kills it, later in
-/// each run, by SIGKILL and SIGTERM in turn. The last runs may end before they are killed. `start`
-/// and `check` get the number of the run.
+/// Runs a process to its end, as run 0. Then starts it `times` more times and kills it by SIGKILL
+/// and SIGTERM in turn, each time after a longer run. The last runs may end before they are killed.
+/// `start` and `check` get the number of the run.
 ///
 /// # Panics
-/// If run 0 fails, or every other run ends before it is killed.
+/// If run 0 fails, or if all other runs end before they are killed.
 pub fn kill_repeatedly(
     times: usize,
     mut start: impl FnMut(usize) -> Child,

@@ -87,8 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// The test below runs this one in a separate process, and sets that process's environment
-    /// variables.
+    /// The next test runs this one in a separate process, whose environment variables it sets.
     #[test]
     #[ignore = "run by the other test"]
     fn skips() {

@@ -38,7 +38,7 @@ pub fn random_network(rng: &mut impl Rng) -> (Network, Value) {
     (network, initial)
 }
 
-/// Declares a cell with outputs of the given shapes. It reads a table, values, or both.
+/// Declares a cell with outputs of the given shapes. The cell reads a table, values, or both.
 fn random_cell<'c>(
     cell: &'c CellBuilder,
     name: &str,
@@ -89,7 +89,8 @@ fn random_cell<'c>(
     shapes.iter().enumerate().map(output).collect()
 }
 
-/// Returns attention over values of record number `record`, by a field of the first record.
+/// Returns attention over the values `values` of record number `record`. The query is a field of
+/// the first record.
 fn attention<'c>(
     values: Values<'c>,
     record: usize,

@@ -19,14 +19,14 @@ const WORDS: usize = 1000;
 const HIDDEN: usize = 64;
 
 /// The network, its cell, and the initial state.
-struct Summary {
+pub(crate) struct Summary {
     network: Arc<Network>,
     step: Kind,
     start: Value,
 }
 
 impl Summary {
-    fn new() -> Result<Self, CellError> {
+    pub(crate) fn new() -> Result<Self, CellError> {
         let mut network = Network::new();
         let state = network.record("state", [("h", Shape::Vector(HIDDEN as u32))])?;
         let start = network.initial(state, &["h0"])?;

@@ -15,7 +15,7 @@ const CLASSES: usize = 5;
 const HIDDEN: usize = 32;
 
 #[derive(Clone)]
-struct Sum {
+pub(crate) struct Sum {
     network: Arc<Network>,
     step: Kind,
     scores: Kind,
@@ -23,7 +23,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn new() -> Result<Self, CellError> {
+    pub(crate) fn new() -> Result<Self, CellError> {
         let mut network = Network::new();
         let state = network.record("state", [("h", Shape::Vector(HIDDEN as u32))])?;
         let classes = network.record("classes", [("y", Shape::Vector(CLASSES as u32))])?;

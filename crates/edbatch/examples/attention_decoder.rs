@@ -1,8 +1,4 @@
-//! A decoder that attends to its source: an LSTM encoder, an LSTM decoder with bilinear attention,
-//! and greedy decoding.
-//!
-//! The cell `scores` reads the states of all source words, so sentences of all lengths share its
-//! batches.
+//! A greedy decoder that attends to its source: LSTMs with bilinear attention.
 //!
 //! `cargo run --release -p edbatch --example attention_decoder`:
 //!
@@ -13,11 +9,10 @@
 
 use std::sync::Arc;
 
-use edbatch::Engine;
-use edbatch_datasets::fixtures;
-use edbatch_graph::{CellBuilder, CellError, Kind, Network, RecordId, Shape, Tensor, Value};
-use edbatch_models::{Build, BuildError, Model, arg_max};
-use edbatch_runtime::Parameters;
+use edbatch::datasets::fixtures;
+use edbatch::graph::{CellBuilder, CellError, Kind, Network, RecordId, Shape, Tensor, Value};
+use edbatch::models::{Build, BuildError, Model, arg_max};
+use edbatch::{Engine, runtime::Parameters};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
 /// The maximum number of words of a translation.
@@ -77,19 +72,18 @@ impl Model for Decoder {
 
     /// Emits the logits of each step.
     async fn build(&self, build: &Build<'_>, words: &Vec<u32>) -> Result<(), BuildError> {
-        let (mut values, mut state) = (Vec::new(), self.none);
+        // The last state, and then the states of the source.
+        let mut values = vec![self.none];
         for &word in words {
-            state = build.call(self.encode, &[word], &[state])?;
-            values.push(state);
+            values[0] = build.call(self.encode, &[word], &values[..1])?;
+            values.push(values[0]);
         }
         let mut word = END;
         for _ in 0..LIMIT {
-            state = build.call(self.decode, &[word], &[state])?;
-            let scores = build.call(self.scores, &[], &[&[state], &values[..]].concat())?;
+            values[0] = build.call(self.decode, &[word], &values[..1])?;
+            let scores = build.call(self.scores, &[], &values)?;
             build.emit(scores);
-            values.push(state);
             (word, values) = build.arg_max_vec(scores, &values).await;
-            state = values.pop().expect("it was carried");
             if word == END {
                 break;
             }

@@ -23,7 +23,7 @@ use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
 const HIDDEN: usize = 32;
 
-struct ChildSum {
+pub(crate) struct ChildSum {
     network: Arc<Network>,
     none: Value,
     edge: Kind,
@@ -31,7 +31,7 @@ struct ChildSum {
 }
 
 impl ChildSum {
-    fn new(labels: usize) -> Result<Self, CellError> {
+    pub(crate) fn new(labels: usize) -> Result<Self, CellError> {
         let hidden = Shape::Vector(HIDDEN as u32);
         let mut network = Network::new();
         let state = network.record("state", [("h", hidden), ("c", hidden)])?;

@@ -22,13 +22,13 @@ use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 const HIDDEN: usize = 32;
 
 /// A gate. Operands are indices of earlier gates.
-enum Gate {
+pub(crate) enum Gate {
     Wire(u32),
     And(usize, usize),
     Xor(usize, usize),
 }
 
-struct Circuits {
+pub(crate) struct Circuits {
     network: Arc<Network>,
     wire: Kind,
     and: Kind,
@@ -36,7 +36,7 @@ struct Circuits {
 }
 
 impl Circuits {
-    fn new(wires: usize) -> Result<Self, CellError> {
+    pub(crate) fn new(wires: usize) -> Result<Self, CellError> {
         let mut network = Network::new();
         let signal = network.record("signal", [("h", Shape::Vector(HIDDEN as u32))])?;
         let wire = network

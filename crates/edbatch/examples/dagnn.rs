@@ -1,8 +1,5 @@
-//! DAGNN (Thost and Chen, "Directed Acyclic Graph Neural Networks", ICLR 2021): a node attends to
-//! its predecessors, and a GRU combines them with the node's own input.
-//!
-//! The score of an edge is linear in both nodes. The softmax cancels the part that is the same for
-//! all predecessors, so each node computes a score of its own, and no cell is called for an edge.
+//! DAGNN (Thost and Chen, ICLR 2021): a node attends to its predecessors, by scores that each
+//! computes of itself, and a GRU combines them with the node's own input.
 //!
 //! `cargo run --release -p edbatch --example dagnn`:
 //!
@@ -13,10 +10,9 @@
 
 use std::sync::Arc;
 
-use edbatch::Engine;
-use edbatch_graph::{CellBuilder, CellError, Kind, Network, RecordId, Shape, Tensor, Value};
-use edbatch_models::{Build, BuildError, Model};
-use edbatch_runtime::Parameters;
+use edbatch::graph::{CellBuilder, CellError, Kind, Network, RecordId, Shape, Tensor, Value};
+use edbatch::models::{Build, BuildError, Model};
+use edbatch::{Engine, runtime::Parameters};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
 const LAYERS: usize = 2;
@@ -80,20 +76,19 @@ impl Model for Dagnn {
 
     async fn build(&self, build: &Build<'_>, dag: &Vec<Node>) -> Result<(), BuildError> {
         let embed = |(node, _): &Node| build.call(self.embed, &[*node], &[]);
-        let mut below: Vec<Value> = dag.iter().map(embed).collect::<Result<_, _>>()?;
+        let mut states: Vec<Value> = dag.iter().map(embed).collect::<Result<_, _>>()?;
         for layer in &self.layers {
-            let mut states: Vec<Value> = Vec::with_capacity(dag.len());
-            for ((_, before), &below) in dag.iter().zip(&below) {
-                let mut values = vec![below];
+            // From node to node, the state of the layer replaces the one below.
+            for (node, (_, before)) in dag.iter().enumerate() {
+                let mut values = vec![states[node]];
                 values.extend(before.iter().map(|&node| states[node]));
                 if before.is_empty() {
                     values.push(self.none);
                 }
-                states.push(build.call(*layer, &[], &values)?);
+                states[node] = build.call(*layer, &[], &values)?;
             }
-            below = states;
         }
-        build.emit(build.call(self.classify, &[], &below)?);
+        build.emit(build.call(self.classify, &[], &states)?);
         Ok(())
     }
 }

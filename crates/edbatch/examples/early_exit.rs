@@ -28,7 +28,7 @@ const CLASSES: usize = 3;
 const LAYERS: usize = 12;
 const CONFIDENCE: f32 = 0.75;
 
-struct EarlyExit {
+pub(crate) struct EarlyExit {
     network: Arc<Network>,
     word: Kind,
     bag: Kind,
@@ -37,7 +37,7 @@ struct EarlyExit {
 }
 
 impl EarlyExit {
-    fn new(words: usize) -> Result<Self, CellError> {
+    pub(crate) fn new(words: usize) -> Result<Self, CellError> {
         let mut network = Network::new();
         let state = network.record("state", [("h", Shape::Vector(HIDDEN as u32))])?;
         let scored = network.record("scores", [("p", Shape::Vector(CLASSES as u32))])?;

@@ -1,8 +1,6 @@
 //! A transformer over trees: each node attends to itself and its children, in four heads.
 //!
-//! A block normalises its input first, as in most language models. The key and the value of a child
-//! depend on its position, so a cell computes them for each edge; the attention itself is one
-//! operation of the node's cell.
+//! The key and the value of a child depend on its position: a cell computes them for each edge.
 //!
 //! `cargo run --release -p edbatch --example tree_transformer`:
 //!
@@ -13,11 +11,10 @@
 
 use std::sync::Arc;
 
-use edbatch::Engine;
-use edbatch_datasets::{Tree, Vocabulary, fixtures};
-use edbatch_graph::{CellBuilder, CellError, Kind, Network, Shape, Tensor, Value};
-use edbatch_models::{Build, BuildError, Model};
-use edbatch_runtime::Parameters;
+use edbatch::datasets::{Tree, Vocabulary, fixtures};
+use edbatch::graph::{CellBuilder, CellError, Kind, Network, Shape, Tensor, Value};
+use edbatch::models::{Build, BuildError, Model};
+use edbatch::{Engine, runtime::Parameters};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
 const HEADS: usize = 4;

@@ -22,14 +22,14 @@ use rand::rngs::Xoshiro256PlusPlus;
 const WIDTH: usize = 4;
 
 /// Combines the vectors of a tree's leaves, two children at a time.
-struct Joined {
+pub(crate) struct Joined {
     network: Arc<Network>,
     vector: RecordId,
     join: Kind,
 }
 
 impl Joined {
-    fn new() -> Result<Self, CellError> {
+    pub(crate) fn new() -> Result<Self, CellError> {
         let mut network = Network::new();
         let vector = network.record("vector", [("v", Shape::Vector(WIDTH as u32))])?;
         let join = network.cell("join", vector, |cell| {
@@ -43,7 +43,7 @@ impl Joined {
 }
 
 /// A tree, and the vectors of its leaves from left to right.
-struct Vectors {
+pub(crate) struct Vectors {
     tree: Tree,
     leaves: Vec<[f32; WIDTH]>,
 }

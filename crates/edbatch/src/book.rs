@@ -19,4 +19,5 @@ pages! {
     Policies "policies.md"
     Reports "reports.md"
     ThreadsAndMemory "threads-and-memory.md"
+    Bf16 "bf16.md"
 }

@@ -1,19 +1,11 @@
 //! The entry point: an engine divides mini-batches between its threads.
 
+mod learn;
+
 use std::borrow::Borrow;
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
-
-use edbatch_graph::{Dag, Graph};
-use edbatch_layout::{CellStyle, Program};
-use edbatch_models::Model;
-use edbatch_policy::{AnyPolicy, Encoding, LearningConfig, Outcome, TrainingSet, hold_out};
-use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{
-    Backend, BackendError, Bytes, Cpu, Parameters, Rows, ThreadPool, initial_rows, span,
-};
-use rand::Rng;
 
 use crate::output::Output;
 use crate::session::Session;
@@ -21,6 +13,13 @@ use crate::statistics::Tally;
 use crate::wiring::Admission;
 use crate::workers::Workers;
 use crate::{EngineError, EngineOptions, InputError, Report, RunError, RunOptions, Statistics};
+use edbatch_layout::{CellStyle, Program};
+use edbatch_models::Model;
+use edbatch_policy::AnyPolicy;
+use edbatch_runtime::kernels::Level;
+use edbatch_runtime::{
+    Backend, BackendError, Bytes, Cpu, Parameters, Rows, ThreadPool, initial_rows, span,
+};
 
 /// A model with its parameters, ready to run mini-batches.
 ///
@@ -58,8 +57,9 @@ impl<M: Model> Engine<M> {
         let fold = options.fold_tables.take().unwrap_or(0);
         let program = Program::new(model.network().clone(), CellStyle::default())?;
         let program = Arc::new(program.fold_tables(fold));
+        let precision = options.precision.take().unwrap_or_default();
         let pool = options.take_pool()?;
-        let cpu = Cpu::new(program.clone(), &parameters, Level::detect())?;
+        let cpu = Cpu::new(program.clone(), &parameters, Level::detect(), precision)?;
         let cpu = Box::new(cpu.with_pool(pool.clone()));
         Self::with_backend(model, &parameters, program, cpu, options.pool(pool))
     }
@@ -80,6 +80,9 @@ impl<M: Model> Engine<M> {
         options.check()?;
         if options.fold_tables.is_some() {
             return Err(EngineError::FoldedTablesOfBackend);
+        }
+        if options.precision.is_some() {
+            return Err(EngineError::PrecisionOfBackend);
         }
         let (of_model, of_program) = (model.network(), program.network());
         if !Arc::ptr_eq(of_model, of_program) && of_model != of_program {
@@ -142,7 +145,11 @@ impl<M: Model> Engine<M> {
     }
 
     /// Returns the ranges of inputs that become the parts of a mini-batch: a single range if it is
-    /// not divided. Even one thread divides it if its values exceed the cache ([`Model::bytes`]).
+    /// not divided. A part has at most 64 inputs on average, on one thread too, since the values of
+    /// more would leave the cache before they are read. This limit does not apply if a cell
+    /// multiplies by more than 4 MiB of weights, which each part reads again, nor on one thread if
+    /// the caller set the policy. Values that exceed the cache ([`Model::bytes`]) are always
+    /// divided. No bit of a result depends on the parts.
     #[must_use]
     pub fn parts(&self, inputs: &[M::Input]) -> Vec<Range<usize>> {
         self.workers.parts(&self.model, inputs)
@@ -170,7 +177,7 @@ impl<M: Model> Engine<M> {
         outputs.resize_with(inputs.len(), Rows::new);
         self.results.clear();
         self.results.extend(outputs.iter_mut().map(|rows| Ok(mem::take(rows))));
-        let took = self.workers.run(&self.model, inputs, &mut self.results, &|_| true)?;
+        let took = self.workers.run(&self.model, inputs, &mut self.results, &RunOptions::new())?;
         for (instance, (rows, result)) in outputs.iter_mut().zip(self.results.drain(..)).enumerate()
         {
             *rows = result.map_err(|error| RunError::Input { instance, error })?;
@@ -295,7 +302,7 @@ impl<M: Model> Engine<M> {
         results: &mut Vec<Result<O, InputError>>,
     ) -> Result<(), RunError> {
         results.resize_with(inputs.len(), || Ok(O::default()));
-        let took = self.workers.run(&self.model, inputs, results, options.still_wanted)?;
+        let took = self.workers.run(&self.model, inputs, results, options)?;
         self.count(&took);
         Ok(())
     }
@@ -339,52 +346,10 @@ impl<M: Model> Engine<M> {
     ) -> Result<(), RunError> {
         assert!(width > 0, "at least one input at a time");
         let _stream = span!(INFO, "stream", width = width as u64);
-        let admission = Admission { width, still_wanted: &|_| true };
+        let admission = Admission::new(width, &|_| true);
         let took = self.workers.first().run(0, &self.model, inputs, admission, &mut done)?;
         self.count(&took);
         Ok(())
-    }
-
-    /// Returns the graphs of a mini-batch: one, and one more for each round in which inputs await
-    /// values.
-    ///
-    /// Runs a graph only if an input awaits one of its values.
-    ///
-    /// # Errors
-    /// If an input does not fit the model, or the mini-batch is too large.
-    pub fn graphs(&mut self, inputs: &[M::Input]) -> Result<Vec<Graph>, RunError> {
-        self.workers.first().graphs(&self.model, inputs)
-    }
-
-    /// Learns a policy, a finite state machine, on the graphs of mini-batches. Uses it from now on
-    /// if it takes fewer batches than [`Critical`](edbatch_policy::Critical) on the
-    /// [held-out](hold_out) graphs.
-    ///
-    /// To write the policy to a file, use [`Learned`](edbatch_policy::Learned). *Cost*: a run of
-    /// the mini-batches if their inputs await values, and `config.episodes` schedules.
-    ///
-    /// # Errors
-    /// If an input does not fit the model, a mini-batch is too large, or no input calls a cell.
-    pub fn learn(
-        &mut self,
-        mini_batches: &[&[M::Input]],
-        encoding: Encoding,
-        config: &LearningConfig,
-        rng: &mut impl Rng,
-    ) -> Result<Outcome, RunError> {
-        let mut graphs = Vec::new();
-        for inputs in mini_batches {
-            graphs.extend(self.graphs(inputs)?);
-        }
-        graphs.retain(|graph| graph.nodes() > 0);
-        let (train, held_out) = hold_out(graphs);
-        let set = TrainingSet::new(&train, &held_out)?;
-        let outcome = edbatch_policy::learn(&set, encoding, config, rng, |_| {});
-        if outcome.after < outcome.before {
-            let kinds = self.model.network().cells().len();
-            self.set_policy(Box::new(outcome.fsm(encoding, kinds)));
-        }
-        Ok(outcome)
     }
 
     /// Adds the counts and times of a run, and records the memory that the backends hold now.

@@ -118,24 +118,30 @@ fn bytes(&number: &u64) -> String {
     }
 }
 
-/// Why one input of a mini-batch failed. The other inputs are not affected.
+/// The reason why one input of a mini-batch failed. The other inputs are not affected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InputError {
-    /// [`Model::build`](edbatch_models::Model::build) returned this error for it.
+    /// [`Model::build`](edbatch_models::Model::build) returned this error for the input.
     Build(BuildError),
-    /// It emits or awaits a value that it did not carry across an earlier await.
+    /// The input emits or awaits a value that it did not carry across an earlier await.
     NotCarried,
-    /// It awaits a future that its [`Build`](edbatch_models::Build) did not return, such as a
-    /// channel or a timer. The engine cannot complete these.
+    /// The input awaits a future that its [`Build`](edbatch_models::Build) did not return, such as
+    /// a channel or a timer. The engine cannot complete these.
     ForeignAwait,
-    /// It awaits two requests of its [`Build`](edbatch_models::Build) at the same time.
+    /// The input awaits two requests of its [`Build`](edbatch_models::Build) at the same time.
     TwoAwaits,
-    /// It was no longer [wanted](crate::RunOptions::still_wanted).
+    /// The input was no longer [wanted](crate::RunOptions::still_wanted).
     Cancelled,
-    /// One of its calls produced a NaN or an infinity, found by
+    /// A call of the input produced a NaN or an infinity, found by
     /// [`interpret_finite`](crate::interpret_finite).
     NotFinite(Box<NotFiniteCall>),
+    /// One of its outputs has a NaN or an infinity, although
+    /// [only finite](crate::RunOptions::only_finite) ones are accepted.
+    NotFiniteOutput {
+        /// The index of the output.
+        row: usize,
+    },
 }
 
 /// The first call of an input that produces a NaN or an infinity.
@@ -155,15 +161,15 @@ pub struct NotFiniteCall {
     pub cause: NotFiniteCause,
 }
 
-/// Why a call produces a NaN or an infinity, although no earlier call does.
+/// The reason why a call produces a NaN or an infinity, although no earlier call does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum NotFiniteCause {
-    /// It reads a weight that is not finite.
+    /// The call reads a weight that is not finite.
     Weight(NotFiniteWeight),
-    /// It reads a [given](edbatch_models::Build::give) value that is not finite.
+    /// The call reads a [given](edbatch_models::Build::give) value that is not finite.
     Given,
-    /// Everything that it reads is finite; one of its operations overflows or is undefined.
+    /// Everything that the call reads is finite; one of its operations overflows or is undefined.
     Operations,
 }
 
@@ -204,6 +210,11 @@ impl fmt::Display for InputError {
             ),
             Self::Cancelled => f.write_str("cancelled: the input was no longer wanted"),
             Self::NotFinite(call) => call.fmt(f),
+            Self::NotFiniteOutput { row } => write!(
+                f,
+                "expected finite results, got a NaN or an infinity in row {row}: correct the \
+                 weights, or find the call that makes it by `interpret_finite`"
+            ),
         }
     }
 }
@@ -263,6 +274,8 @@ pub enum EngineError {
     /// The options fold tables, but the program of a loaded backend decides which tables are
     /// folded.
     FoldedTablesOfBackend,
+    /// The options set a precision, but a loaded backend has its own.
+    PrecisionOfBackend,
 }
 
 impl From<TooLarge> for EngineError {
@@ -314,6 +327,9 @@ impl fmt::Display for EngineError {
             Self::FoldedTablesOfBackend => f.write_str(
                 "the program of a loaded backend decides which tables are folded: use \
                  `Program::fold_tables` before loading",
+            ),
+            Self::PrecisionOfBackend => f.write_str(
+                "a loaded backend has its own precision: load it with that precision instead",
             ),
         }
     }

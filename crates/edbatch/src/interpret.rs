@@ -7,7 +7,8 @@ use std::time::Instant;
 use edbatch_graph::{Graph, Source, Value};
 use edbatch_layout::Want;
 use edbatch_models::{Build, Mailbox, Model, arg_max};
-use edbatch_runtime::{BackendError, Parameters, ReferenceTensor, initial_values, span};
+use edbatch_runtime::kernels::ArgMax;
+use edbatch_runtime::{BackendError, Parameters, Precision, ReferenceTensor, initial_values, span};
 
 use crate::finite::Calls;
 use crate::output::Results;
@@ -32,8 +33,9 @@ pub fn interpret<M: Model>(
     model: &M,
     parameters: &Parameters,
     inputs: &[M::Input],
+    precision: Precision,
 ) -> Result<Interpreted, RunError> {
-    node_by_node(model, parameters, inputs, |_, _| Ok(()))
+    node_by_node(model, (parameters, precision), inputs, |_, _| Ok(()))
 }
 
 /// Like [`interpret`], but rejects an input if any of its calls produces a NaN or an infinity.
@@ -45,10 +47,11 @@ pub fn interpret_finite<M: Model>(
     model: &M,
     parameters: &Parameters,
     inputs: &[M::Input],
+    precision: Precision,
 ) -> Result<Interpreted, RunError> {
     // The number of calls of each input in earlier rounds.
     let mut calls = vec![0; inputs.len()];
-    node_by_node(model, parameters, inputs, |checked, round| {
+    node_by_node(model, (parameters, precision), inputs, |checked, round| {
         check_finite(checked, round, &mut calls)
     })
 }
@@ -56,7 +59,7 @@ pub fn interpret_finite<M: Model>(
 /// Runs one mini-batch, and calls `check` on the calls of each round.
 fn node_by_node<M: Model>(
     model: &M,
-    parameters: &Parameters,
+    (parameters, precision): (&Parameters, Precision),
     inputs: &[M::Input],
     mut check: impl FnMut(&Calls<'_>, &Round) -> Result<(), RunError>,
 ) -> Result<Interpreted, RunError> {
@@ -67,8 +70,8 @@ fn node_by_node<M: Model>(
     let mut given = initial_values(network, parameters);
     let initial = given.len();
     let graph = RefCell::new(Graph::new(network.clone()));
-    let (mut inputs, mut instances) = (inputs.iter(), Instances::new());
-    let admission = Admission { width: inputs.len(), still_wanted: &|_| true };
+    let (mut inputs, mut instances) = (inputs.iter(), Instances::new(false));
+    let admission = Admission::new(inputs.len(), &|_| true);
     let mut start = |mailbox: Rc<RefCell<Mailbox>>| {
         let (input, graph) = (inputs.next()?, &graph);
         Some(async move { model.build(&Build::new(graph, &mailbox), input).await })
@@ -89,7 +92,7 @@ fn node_by_node<M: Model>(
         host_tensors(&graph.borrow(), &round.given, &mut given);
         let nodes = {
             let _stage = span!(DEBUG, "execute");
-            edbatch_runtime::interpret(&graph.borrow(), parameters, &given)
+            edbatch_runtime::interpret(&graph.borrow(), parameters, &given, precision)
         };
         let _stage = span!(DEBUG, "read");
         let (weights, host) = (parameters, &round.given);
@@ -148,8 +151,9 @@ impl Results for Wanted<'_> {
         Ok(())
     }
 
-    fn arg_max(&self, wanted: usize) -> u32 {
+    fn arg_max(&self, wanted: usize) -> ArgMax {
         let elements: Vec<f32> = self.0[wanted].0.iter().flatten().copied().collect();
-        arg_max(&elements)
+        let is_finite = elements.iter().all(|element| element.is_finite());
+        ArgMax { index: arg_max(&elements), is_finite }
     }
 }

@@ -159,7 +159,7 @@ mod workers;
 pub use cell_report::{CellPlanReport, CellReport, cell_reports};
 #[cfg(feature = "tracing")]
 pub use chrome_trace::ChromeTrace;
-pub use edbatch_runtime::Rows;
+pub use edbatch_runtime::{Precision, Rows};
 pub use engine::Engine;
 pub use error::{EngineError, InputError, NotFiniteCall, NotFiniteCause, RunError};
 pub use inner_schedules::{cell_schedule, cell_schedules, cell_schedules_by};

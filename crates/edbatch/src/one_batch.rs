@@ -7,15 +7,17 @@ use edbatch_graph::{Arity, Graph, Kind, Schedule};
 use edbatch_layout::{MiniBatch, Plan, Planner, Program, Want};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{
-    Backend, BackendError, Count, Cpu, Given, KernelCounts, Parameters, Part, initial_rows,
+    Backend, BackendError, Count, Cpu, Given, KernelCounts, Parameters, Part, Precision,
+    initial_rows,
 };
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
 /// The maximum number of f32 elements of the random weights, and of a batch's values: 1 GiB each.
 const MAX_ELEMENTS: usize = 1 << 28;
-/// The minimum time for which a cell is measured, and the minimum number of runs.
+/// The minimum time for which a cell is measured.
 const MIN_TIME: Duration = Duration::from_millis(20);
+/// The minimum number of runs.
 const MIN_RUNS: usize = 5;
 
 /// Returns the kernels and bytes of one call of a cell, counted by [`Count`].
@@ -70,7 +72,7 @@ fn timed(program: &Arc<Program>, plan: &Plan) -> Result<f64, BackendError> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     let network = program.network();
     let parameters = Parameters::random(network, &mut rng);
-    let mut cpu = Cpu::new(program.clone(), &parameters, Level::detect())?;
+    let mut cpu = Cpu::new(program.clone(), &parameters, Level::detect(), Precision::F32)?;
     let initial = initial_rows(network, &parameters);
     let records = plan.given[initial.len()..].iter().map(|row| program.record(row.record));
     let elements: u32 = records.flat_map(|record| &record.widths).sum();

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use edbatch_policy::AnyPolicy;
-use edbatch_runtime::ThreadPool;
+use edbatch_runtime::{Precision, ThreadPool};
 
 use crate::EngineError;
 
 /// Options of an engine, fixed when it is built.
 ///
-/// Results are bit-identical under all options.
+/// Results are bit-identical under all options but [`precision`](Self::precision).
 ///
 /// ```
 /// # use edbatch::{Engine, EngineOptions};
@@ -30,12 +30,13 @@ pub struct EngineOptions {
     pub(crate) policy: Option<AnyPolicy>,
     pub(crate) memory_limit: Option<u64>,
     pub(crate) fold_tables: Option<u64>,
+    pub(crate) precision: Option<Precision>,
     pub(crate) counts: bool,
 }
 
 impl EngineOptions {
     /// The defaults: one thread, the default [`Scheduler`](edbatch_policy::Scheduler), no memory
-    /// limit, no folded tables.
+    /// limit, no folded tables, `f32`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -92,6 +93,19 @@ impl EngineOptions {
         self
     }
 
+    /// Sets the precision of products of weights and vectors. With [`Precision::Bf16`], results
+    /// have about three digits, and other bits; they are as independent of mini-batches, policies
+    /// and threads as in `f32`. On CPUs with an instruction for bf16 the speed is 1.4 to 2.3 times
+    /// as high.
+    ///
+    /// Not available with [`Engine::with_backend`](crate::Engine::with_backend), where the backend
+    /// decides. Training is in `f32` alone.
+    #[must_use]
+    pub fn precision(mut self, precision: Precision) -> Self {
+        self.precision = Some(precision);
+        self
+    }
+
     /// Also counts gathered bytes, the batches of each kind, and lower bounds on the number of
     /// batches. This takes about as long as scheduling.
     #[must_use]
@@ -145,11 +159,12 @@ impl EngineOptions {
 #[non_exhaustive]
 pub struct RunOptions<'a> {
     pub(crate) still_wanted: &'a (dyn Fn(usize) -> bool + Sync),
+    pub(crate) only_finite: bool,
 }
 
 impl Default for RunOptions<'_> {
     fn default() -> Self {
-        Self { still_wanted: &|_| true }
+        Self { still_wanted: &|_| true, only_finite: false }
     }
 }
 
@@ -166,6 +181,15 @@ impl<'a> RunOptions<'a> {
     #[must_use]
     pub fn still_wanted(mut self, still_wanted: &'a (dyn Fn(usize) -> bool + Sync)) -> Self {
         self.still_wanted = still_wanted;
+        self
+    }
+
+    /// Fails inputs with an output that has a NaN or an infinity, also if only the indices of
+    /// largest elements are returned. Such an input runs to its end, and then fails with
+    /// [`NotFiniteOutput`](crate::InputError::NotFiniteOutput).
+    #[must_use]
+    pub fn only_finite(mut self) -> Self {
+        self.only_finite = true;
         self
     }
 }

@@ -2,6 +2,7 @@
 
 use edbatch_layout::Want;
 use edbatch_runtime::BackendError;
+use edbatch_runtime::kernels::ArgMax;
 
 use crate::{InputError, Rows};
 
@@ -16,6 +17,10 @@ pub(crate) trait Output: Default + Send {
     /// If memory for it cannot be allocated.
     fn append(&mut self, results: &impl Results, wanted: usize) -> Result<(), BackendError>;
 
+    /// Returns the index of the last output if the wanted value at position `wanted`, from which it
+    /// was appended, has an element that is not finite.
+    fn not_finite(&self, results: &impl Results, wanted: usize) -> Option<usize>;
+
     /// Removes all outputs and keeps the memory.
     fn clear(&mut self);
 }
@@ -28,6 +33,11 @@ impl Output for Rows {
         self.try_push_with(|elements| results.append(wanted, elements))
     }
 
+    fn not_finite(&self, _: &impl Results, _: usize) -> Option<usize> {
+        let last = self.len() - 1;
+        self.row(last).iter().any(|element| !element.is_finite()).then_some(last)
+    }
+
     fn clear(&mut self) {
         Rows::clear(self);
     }
@@ -38,8 +48,12 @@ impl Output for Vec<u32> {
     const WANT: Want = Want::ArgMax;
 
     fn append(&mut self, results: &impl Results, wanted: usize) -> Result<(), BackendError> {
-        self.push(results.arg_max(wanted));
+        self.push(results.arg_max(wanted).index);
         Ok(())
+    }
+
+    fn not_finite(&self, results: &impl Results, wanted: usize) -> Option<usize> {
+        (!results.arg_max(wanted).is_finite).then_some(self.len() - 1)
     }
 
     fn clear(&mut self) {
@@ -70,6 +84,6 @@ pub(crate) trait Results {
     /// If memory for them cannot be allocated.
     fn append(&self, wanted: usize, elements: &mut Vec<f32>) -> Result<(), BackendError>;
 
-    /// Returns the index of the largest element of a wanted value.
-    fn arg_max(&self, wanted: usize) -> u32;
+    /// Returns the index of the largest element of a wanted value, and whether all are finite.
+    fn arg_max(&self, wanted: usize) -> ArgMax;
 }

@@ -23,8 +23,8 @@ static START: AtomicUsize = AtomicUsize::new(0);
 /// The number of bytes of the reserve that are in use.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// Allocates the reserve, or returns an error message. The system commits memory to it only when it
-/// is used.
+/// Allocates the reserve, or returns an error message. The system commits memory to the reserve
+/// only when it is used.
 pub(crate) fn hold() -> Result<(), String> {
     let layout = Layout::from_size_align(SIZE, 16).expect("a power of two");
     // SAFETY: the size is not 0.
@@ -36,7 +36,7 @@ pub(crate) fn hold() -> Result<(), String> {
     Ok(())
 }
 
-/// Allocates from the reserve. Returns null if it is too small.
+/// Allocates from the reserve. Returns null if the rest of the reserve is too small.
 fn from_reserve(layout: Layout) -> *mut u8 {
     let start = START.load(Ordering::Acquire);
     if start == 0 {
@@ -70,7 +70,7 @@ unsafe impl GlobalAlloc for WithReserve {
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.
         let allocated = unsafe { System.alloc_zeroed(layout) };
-        // No part of the reserve is handed out twice, so it is still zero.
+        // No part of the reserve is handed out twice, so a new part is still zero.
         if allocated.is_null() { from_reserve(layout) } else { allocated }
     }
 

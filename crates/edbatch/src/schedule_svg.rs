@@ -1,5 +1,6 @@
 //! A schedule as an SVG drawing. Each batch is a column in the colour of its kind, from left to
-//! right. Below it a bar shows the frontier, the nodes that were ready before the batch, by kind.
+//! right. Below each column, a bar shows the frontier (the nodes that were ready before the batch)
+//! by kind.
 
 use std::fmt::Write as _;
 use std::iter::successors;
@@ -39,9 +40,9 @@ const TEXT: (usize, usize) = (40, 400);
 /// Draws a schedule of a graph as SVG, in at most 200 kB, without scripts or references. `title` is
 /// the first line of the drawing; `kind_names` has a name for each kind.
 ///
-/// Up to 600 nodes are boxes with lines to their arguments. A larger graph has a bar for each
-/// batch. If that exceeds the size, a bar stands for several batches in a row, and shows the
-/// largest of them.
+/// Up to 600 nodes are boxes with lines to their arguments, unless the drawing gets too large.
+/// Otherwise each batch is a bar. If the drawing is still too large, a bar stands for several
+/// successive batches, and shows the largest of them.
 ///
 /// ```
 /// use edbatch::graph::PlainDag;
@@ -144,7 +145,7 @@ impl<D: Dag> Drawing<'_, D> {
     /// Draws the frontier below each column: the number of ready nodes of each kind before the
     /// batch that it shows. Heights are square roots, so that a single node is visible beside
     /// thousands. The array has the left edge of the first column, the distance between columns,
-    /// and their width.
+    /// and the width of a column.
     fn frontiers(
         &self,
         svg: &mut String,

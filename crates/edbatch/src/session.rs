@@ -12,6 +12,7 @@ use edbatch_graph::{Dag, Graph, Schedule};
 use edbatch_layout::{Lifetimes, MiniBatch, Plan, Planner, Program};
 use edbatch_models::{Build, BuildError, Mailbox, Model};
 use edbatch_policy::{AnyPolicy, Scheduler, lower_bound};
+use edbatch_runtime::kernels::ArgMax;
 use edbatch_runtime::{Backend, BackendError, Given, Outputs, Part, Rows, gathered_bytes, span};
 use smallvec::SmallVec;
 
@@ -98,7 +99,7 @@ impl Session {
         inputs: &[M::Input],
     ) -> Result<Vec<Graph>, RunError> {
         let mut graphs = Vec::new();
-        let admission = Admission { width: inputs.len(), still_wanted: &|_| true };
+        let admission = Admission::new(inputs.len(), &|_| true);
         let ignore = &mut |_: usize, _: Result<&mut Rows, InputError>| {};
         self.rounds(0, model, inputs, admission, ignore, |graph, round| {
             round.first_failure()?;
@@ -127,7 +128,8 @@ impl Session {
         // The inputs' futures write the graph; between polls, this function reads it.
         let graph = RefCell::new(graph);
         graph.borrow_mut().clear();
-        let (mut inputs, mut instances) = (inputs.into_iter(), Instances::new());
+        let mut inputs = inputs.into_iter();
+        let mut instances = Instances::new(admission.only_finite);
         let mut start = |mailbox| inputs.next().map(|input| wire(model, input, &graph, mailbox));
         loop {
             let _round = span!(DEBUG, "round");
@@ -184,6 +186,11 @@ impl Session {
         for slot in 0..self.slots.len() {
             self.slot(slot).scheduler = Scheduler::by(policy.fork());
         }
+    }
+
+    /// Returns true unless the caller set the policy.
+    pub(crate) fn schedules_by_default(&self) -> bool {
+        self.slot(0).scheduler.is_default()
     }
 
     /// Returns the number of slots.
@@ -299,7 +306,7 @@ impl Results for Outputs<'_> {
         Ok(())
     }
 
-    fn arg_max(&self, wanted: usize) -> u32 {
+    fn arg_max(&self, wanted: usize) -> ArgMax {
         Outputs::arg_max(self, wanted)
     }
 }

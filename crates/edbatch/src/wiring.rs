@@ -31,9 +31,11 @@ pub(crate) struct Instances<W, O> {
     pub(crate) begun: usize,
     /// The records of the carried values, kept for their memory.
     records: Vec<RecordId>,
+    /// True if inputs with an output that is not finite fail.
+    only_finite: bool,
 }
 
-/// One input at a time: its future, and the mailbox for the future's requests and their answers.
+/// Runs one input at a time. Holds its future, and the mailbox for requests and answers.
 struct Instance<W, O> {
     mailbox: Rc<RefCell<Mailbox>>,
     /// `None` between inputs; the memory is kept.
@@ -42,6 +44,8 @@ struct Instance<W, O> {
     input: usize,
     /// The outputs of earlier rounds.
     output: O,
+    /// The index of the first output that is not finite, if that is an error.
+    not_finite: Option<usize>,
 }
 
 /// The wanted values of one graph, and a [`Turn`] for each input of the round.
@@ -91,6 +95,15 @@ pub(crate) struct Admission<'a> {
     /// Returns false for the number of an input to cancel. Called before each round for each input
     /// that is running or about to begin.
     pub(crate) still_wanted: &'a dyn Fn(usize) -> bool,
+    /// True if inputs with an output that is not finite fail.
+    pub(crate) only_finite: bool,
+}
+
+impl<'a> Admission<'a> {
+    /// At most `width` inputs at a time, with any outputs.
+    pub(crate) fn new(width: usize, still_wanted: &'a dyn Fn(usize) -> bool) -> Self {
+        Self { width, still_wanted, only_finite: false }
+    }
 }
 
 impl<W, O> Instances<W, O>
@@ -98,8 +111,9 @@ where
     W: Future<Output = Result<(), BuildError>>,
     O: Output,
 {
-    pub(crate) fn new() -> Self {
-        Self { instances: Vec::new(), begun: 0, records: Vec::new() }
+    /// No instances. With `only_finite`, inputs with an output that is not finite fail.
+    pub(crate) fn new(only_finite: bool) -> Self {
+        Self { instances: Vec::new(), begun: 0, records: Vec::new(), only_finite }
     }
 
     /// Polls the future of every waiting input, and then starts new inputs, up to `admission.width`
@@ -159,13 +173,17 @@ where
         sink: &mut impl Sink<O>,
     ) -> Result<usize, BackendError> {
         for turn in &round.turns {
-            let Instance { output, mailbox, .. } = &mut self.instances[turn.instance];
+            let Instance { output, mailbox, not_finite, .. } = &mut self.instances[turn.instance];
             if turn.began {
                 sink.begin(turn.input, output);
                 output.clear();
+                *not_finite = None;
             }
             for wanted in turn.emitted.clone() {
                 output.append(results, wanted)?;
+                if self.only_finite && not_finite.is_none() {
+                    *not_finite = output.not_finite(results, wanted);
+                }
             }
             let elements = |wanted| {
                 let mut elements = Vec::new();
@@ -173,14 +191,15 @@ where
             };
             let answer = match &turn.then {
                 Then::Ended => {
-                    sink.done(turn.input, Ok(output));
+                    let failed = not_finite.map(|row| InputError::NotFiniteOutput { row });
+                    sink.done(turn.input, failed.map_or(Ok(output), Err));
                     continue;
                 }
                 Then::Failed(error) => {
                     sink.done(turn.input, Err(error.clone()));
                     continue;
                 }
-                Then::ArgMax(wanted) => Answer::ArgMax(results.arg_max(*wanted)),
+                Then::ArgMax(wanted) => Answer::ArgMax(results.arg_max(*wanted).index),
                 Then::Elements(wanted) => Answer::Elements(elements(*wanted)?),
                 Then::EachElements(wanted) => {
                     Answer::EachElements(wanted.clone().map(elements).collect::<Result<_, _>>()?)
@@ -213,7 +232,8 @@ where
 
 impl<W: Future<Output = Result<(), BuildError>>, O: Output> Instance<W, O> {
     fn new() -> Self {
-        Self { mailbox: Rc::default(), future: Box::pin(None), input: 0, output: O::default() }
+        let (mailbox, future, output) = (Rc::default(), Box::pin(None), O::default());
+        Self { mailbox, future, input: 0, output, not_finite: None }
     }
 
     /// Polls the input's future, if it is not cancelled, and appends a turn to the round.

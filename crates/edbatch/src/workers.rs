@@ -10,8 +10,10 @@
 //! thread; then parts never wait for each other. The parts on any other backend share a session,
 //! and run their rounds together.
 //!
-//! Large values, such as the matrices of MV-RNN, may leave the cache before they are read again.
-//! Then parts that fit into the cache are faster on a single thread too.
+//! The values of a large mini-batch leave the cache before they are read again, and so do large
+//! values, such as the matrices of MV-RNN. Then parts that fit into the cache are faster on a
+//! single thread too, unless the weights of a cell are so large that reading them again for each
+//! part takes longer. A policy of the caller always sees the whole mini-batch of a single thread.
 
 use std::mem;
 use std::ops::Range;
@@ -25,13 +27,18 @@ use crate::output::{Output, Sink};
 use crate::session::Session;
 use crate::statistics::Tally;
 use crate::wiring::Admission;
-use crate::{EngineOptions, InputError, RunError};
+use crate::{EngineOptions, InputError, RunError, RunOptions};
 
 /// Minimum number of inputs per thread for dividing a mini-batch between threads.
 const MIN_INPUTS: usize = 4;
 
-/// Maximum inputs of a part. With more, batches are not faster, and parts differ more in work.
+/// Maximum inputs of a part, on average. With more, batches are not faster, values leave the cache,
+/// and parts differ more in work.
 const MAX_INPUTS: usize = 64;
+
+/// If a cell multiplies by more bytes of packed weights than this, `MAX_INPUTS` does not apply:
+/// about four L2 caches.
+const MAX_WEIGHTS: usize = 4 << 20;
 
 /// Maximum size of a part's values in bytes, averaged over the parts of a mini-batch: a quarter of
 /// a server's shared cache of 32 MiB.
@@ -43,6 +50,8 @@ pub(crate) struct Workers {
     /// use the pool for these.
     sessions: Vec<Session>,
     pool: ThreadPool,
+    /// The backend's [`largest_cell`](edbatch_runtime::Backend::largest_cell).
+    largest_cell: Option<usize>,
 }
 
 impl Workers {
@@ -51,7 +60,8 @@ impl Workers {
     pub(crate) fn new(first: Session, options: &EngineOptions, pool: ThreadPool) -> Self {
         let forks = if first.slots() == 1 { pool.threads() - 1 } else { 0 };
         let forks: Vec<_> = (0..forks).map(|_| first.fork(options)).collect();
-        Self { sessions: [first].into_iter().chain(forks).collect(), pool }
+        let largest_cell = first.backend().largest_cell();
+        Self { sessions: [first].into_iter().chain(forks).collect(), pool, largest_cell }
     }
 
     /// Returns the session for streams and for mini-batches that are not divided.
@@ -83,7 +93,13 @@ impl Workers {
 
     /// Divides inputs into parts. There may be a single part.
     pub(crate) fn parts<M: Model>(&self, model: &M, inputs: &[M::Input]) -> Vec<Range<usize>> {
-        parts_for(model, inputs, self.pool.threads())
+        self.division().parts(model, inputs)
+    }
+
+    /// Returns the rules by which mini-batches are divided.
+    fn division(&self) -> Division {
+        let by_default = self.first().schedules_by_default();
+        Division::new(self.pool.threads(), self.largest_cell, by_default)
     }
 
     /// Runs a mini-batch. `outputs` has an entry per input, whose memory is reused. Returns the
@@ -93,11 +109,12 @@ impl Workers {
         model: &M,
         inputs: &[M::Input],
         outputs: &mut [Result<O, InputError>],
-        still_wanted: &(dyn Fn(usize) -> bool + Sync),
+        options: &RunOptions<'_>,
     ) -> Result<Tally, RunError> {
+        let &RunOptions { still_wanted, only_finite } = options;
         let _mini_batch = span!(INFO, "mini-batch", inputs = inputs.len() as u64);
-        if count_parts(model, inputs, self.pool.threads()) == 1 {
-            let admission = Admission { width: inputs.len(), still_wanted };
+        if self.division().count(model, inputs) == 1 {
+            let admission = Admission { width: inputs.len(), still_wanted, only_finite };
             return self.first().run(0, model, inputs, admission, &mut Into(outputs));
         }
         let parts = self.parts(model, inputs);
@@ -115,7 +132,8 @@ impl Workers {
             let _part = session.rendezvous.part();
             let _span = span!(INFO, "part", first = first as u64, inputs = inputs.len() as u64);
             let still_wanted = |input: usize| still_wanted(first + input);
-            let admission = Admission { width: inputs.len(), still_wanted: &still_wanted };
+            let still_wanted = &still_wanted;
+            let admission = Admission { width: inputs.len(), still_wanted, only_finite };
             let ran = session.run(slot, model, inputs, admission, &mut Into(outputs));
             let (tally, failed) = &mut *all.lock().unwrap_or_else(PoisonError::into_inner);
             match ran {
@@ -167,29 +185,47 @@ impl<O: Output> Sink<O> for Into<'_, O> {
     }
 }
 
-/// Divides inputs into parts for this number of threads. There may be a single part.
-pub(crate) fn parts_for<M: Model>(
-    model: &M,
-    inputs: &[M::Input],
+/// The rules by which an engine or a trainer divides mini-batches.
+#[derive(Clone, Copy)]
+pub(crate) struct Division {
     threads: usize,
-) -> Vec<Range<usize>> {
-    let work: Vec<usize> = inputs.iter().map(|input| model.work(input)).collect();
-    let parts = divide(&work, count_parts(model, inputs, threads));
-    parts.filter(|part| !part.is_empty()).collect()
+    /// Maximum inputs of a part, on average.
+    max_inputs: usize,
 }
 
-/// Returns the number of parts into which to divide inputs.
-fn count_parts<M: Model>(model: &M, inputs: &[M::Input], threads: usize) -> usize {
-    let all = inputs.len();
-    let for_threads = match all.div_ceil(threads * MAX_INPUTS) {
-        each if threads > 1 && all >= threads * MIN_INPUTS => each * threads,
-        _ => 1,
-    };
-    let bytes: u128 = inputs.iter().map(|input| model.bytes(input) as u128).sum();
-    let for_cache = bytes.div_ceil(CACHED).min(all as u128) as usize;
-    match for_threads.max(for_cache) {
-        0 | 1 => 1,
-        parts => parts.next_multiple_of(threads),
+impl Division {
+    /// Rules for this number of threads, for a backend with this
+    /// [`largest_cell`](edbatch_runtime::Backend::largest_cell). `by_default` is false if the
+    /// caller set the policy.
+    pub(crate) fn new(threads: usize, largest_cell: Option<usize>, by_default: bool) -> Self {
+        let is_limited = match largest_cell {
+            Some(bytes) => bytes <= MAX_WEIGHTS && (threads > 1 || by_default),
+            None => threads > 1,
+        };
+        Self { threads, max_inputs: if is_limited { MAX_INPUTS } else { usize::MAX } }
+    }
+
+    /// Divides inputs into parts. There may be a single part.
+    pub(crate) fn parts<M: Model>(self, model: &M, inputs: &[M::Input]) -> Vec<Range<usize>> {
+        let work: Vec<usize> = inputs.iter().map(|input| model.work(input)).collect();
+        let parts = divide(&work, self.count(model, inputs));
+        parts.filter(|part| !part.is_empty()).collect()
+    }
+
+    /// Returns the number of parts into which to divide inputs.
+    fn count<M: Model>(self, model: &M, inputs: &[M::Input]) -> usize {
+        let Self { threads, max_inputs } = self;
+        let all = inputs.len();
+        let for_threads = match all.div_ceil(threads.saturating_mul(max_inputs)) {
+            each if threads == 1 || all >= threads * MIN_INPUTS => each * threads,
+            _ => 1,
+        };
+        let bytes: u128 = inputs.iter().map(|input| model.bytes(input) as u128).sum();
+        let for_cache = bytes.div_ceil(CACHED).min(all as u128) as usize;
+        match for_threads.max(for_cache) {
+            0 | 1 => 1,
+            parts => parts.next_multiple_of(threads),
+        }
     }
 }
 
@@ -217,6 +253,19 @@ fn divide(pieces: &[usize], parts: usize) -> impl Iterator<Item = Range<usize>> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_single_thread_limits_inputs_unless_weights_are_large_or_the_caller_set_a_policy() {
+        let max = |threads, largest_cell, by_default| {
+            Division::new(threads, largest_cell, by_default).max_inputs
+        };
+        let small = Some(MAX_WEIGHTS);
+        assert_eq!(max(1, small, true), MAX_INPUTS);
+        assert_eq!([max(1, small, false), max(1, None, true)], [usize::MAX; 2]);
+        assert_eq!(max(1, Some(MAX_WEIGHTS + 1), true), usize::MAX);
+        assert_eq!([max(2, small, false), max(2, None, false)], [MAX_INPUTS; 2]);
+        assert_eq!(max(2, Some(MAX_WEIGHTS + 1), true), usize::MAX);
+    }
 
     #[test]
     fn parts_have_about_the_same_work_and_cover_all_pieces() {

@@ -96,6 +96,40 @@ fn failed_input_does_not_affect_the_others() {
     }
 }
 
+/// Only the last row of the tables has elements that are not finite.
+#[test]
+fn inputs_with_outputs_that_are_not_finite_fail_if_only_finite_ones_are_accepted() {
+    let model = Records::new();
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
+    let random = Parameters::random(model.network(), &mut rng);
+    let inputs: Vec<Vec<u32>> = vec![vec![0, 1], vec![2, 8, 8, 3], vec![4]];
+    for (table, element, value) in
+        [(0, 24, f32::NAN), (1, 86, f32::INFINITY), (1, 80, f32::NEG_INFINITY)]
+    {
+        let mut values: Vec<Vec<f32>> = random.slices().into_iter().map(<[f32]>::to_vec).collect();
+        values[table][element] = value;
+        let parameters = Parameters::from_values(model.network(), values).unwrap();
+        for threads in [1, 2] {
+            let options = EngineOptions::new().threads(threads);
+            let mut engine =
+                Engine::with_options(model.clone(), parameters.clone(), options).unwrap();
+            let any = engine.run_each_arg_max(&inputs, &RunOptions::new()).unwrap();
+            assert!(any.iter().all(Result::is_ok));
+            let options = RunOptions::new().only_finite();
+            let indices = engine.run_each_arg_max(&inputs, &options).unwrap();
+            let rows = engine.run_each(&inputs, &options).unwrap();
+            let failed = InputError::NotFiniteOutput { row: 1 };
+            assert_eq!(indices[1].as_ref(), Err(&failed));
+            assert_eq!(rows[1].as_ref(), Err(&failed));
+            for input in [0, 2] {
+                assert_eq!(indices[input], any[input]);
+                let of_rows: Vec<u32> = rows[input].as_ref().unwrap().iter().map(arg_max).collect();
+                assert_eq!(indices[input].as_ref(), Ok(&of_rows));
+            }
+        }
+    }
+}
+
 fn trees() -> (TreeLstm, Vec<edbatch_datasets::Tree<u32>>) {
     let sizes = TreeSizes { vocabulary: 9, embed: 5, hidden: 13, classes: 5 };
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);

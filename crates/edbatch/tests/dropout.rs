@@ -183,9 +183,13 @@ fn weights_have_the_same_bits_under_all_options_of_speed() {
     for chunk in [1, 3] {
         assert_eq!(trained(options(), chunk), expected, "{chunk} inputs at a time");
     }
-    let (model, parameters, ..) = trees(0.5);
-    let bytes = Trainer::new(model, parameters).unwrap().bytes().weights as u64;
-    assert_eq!(trained(options().memory_limit(bytes + 100_000), 8), expected, "a memory limit");
+    // A limit that cuts the mini-batch into parts.
+    let (model, parameters, inputs, targets) = trees(0.5);
+    let mut trainer = Trainer::with_options(model, parameters, options()).unwrap();
+    trainer.train(&inputs, &targets).unwrap();
+    let bytes = trainer.bytes();
+    let limit = (bytes.weights + bytes.arena / 2) as u64;
+    assert_eq!(trained(options().memory_limit(limit), 8), expected, "a memory limit");
     // Dropout changes the weights.
     let (model, parameters, inputs, targets) = trees(0.0);
     let mut trainer = Trainer::with_options(model, parameters, options()).unwrap();

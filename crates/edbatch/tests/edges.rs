@@ -3,7 +3,7 @@
 use edbatch::{Engine, EngineOptions, Rows, Statistics, interpret};
 use edbatch_datasets::{Lattice, Sentence, Tree, TreeBuilder, WordArc};
 use edbatch_models::*;
-use edbatch_runtime::Parameters;
+use edbatch_runtime::{Parameters, Precision};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
 #[test]
@@ -175,7 +175,7 @@ fn check<M: Model + Clone, const N: usize>(
 ) -> Vec<Rows> {
     let parameters = random(&model);
     let outputs = engine(model.clone()).run(inputs).unwrap();
-    let expected = interpret(&model, &parameters, inputs).unwrap().outputs;
+    let expected = interpret(&model, &parameters, inputs, Precision::F32).unwrap().outputs;
     assert_eq!(outputs.iter().map(Rows::len).collect::<Vec<_>>(), rows);
     for (got, expected) in outputs.iter().zip(&expected) {
         assert_eq!(got.len(), expected.len());

@@ -12,7 +12,7 @@ use std::time::Duration;
 use edbatch::{Engine, EngineOptions, InputError, RunError, RunOptions, interpret};
 use edbatch_datasets::{Lattice, Sentence, Tree, TreeBuilder, WordArc};
 use edbatch_models::*;
-use edbatch_runtime::Parameters;
+use edbatch_runtime::{Parameters, Precision};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
 /// Runs 64 inputs, one of them invalid, on one thread, on two, and as a stream. The other 63 must
@@ -60,7 +60,7 @@ where
             })
             .unwrap();
         assert_eq!(ended, 64);
-        match interpret(&model, &parameters, &inputs).unwrap_err() {
+        match interpret(&model, &parameters, &inputs, Precision::F32).unwrap_err() {
             RunError::Input { instance, error } if instance == at => failed = Some(error),
             other => panic!("{other}"),
         }

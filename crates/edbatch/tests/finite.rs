@@ -9,7 +9,7 @@ use edbatch::{
 use edbatch_datasets::{Sentence, fixtures};
 use edbatch_graph::{Dag, Kind, Network, NodeId, ParameterId, Shape};
 use edbatch_models::*;
-use edbatch_runtime::{NotFinite, Parameters, initial_values};
+use edbatch_runtime::{NotFinite, Parameters, Precision, initial_values};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 use safetensors::tensor::{Dtype, TensorView};
 
@@ -50,7 +50,7 @@ fn naive<M: Model<Input: Clone> + Clone>(
     let graphs = engine.graphs(std::slice::from_ref(input)).unwrap();
     let [graph] = &graphs[..] else { return None };
     let initial = initial_values(model.network(), weights);
-    let nodes = edbatch_runtime::interpret(graph, weights, &initial);
+    let nodes = edbatch_runtime::interpret(graph, weights, &initial, Precision::F32);
     for (node, fields) in nodes.iter().enumerate() {
         let cell = &model.network()[graph.kind(NodeId::new(node))];
         let record = model.network().fields(cell.record());
@@ -80,7 +80,7 @@ fn check<M: Model<Input: Clone>>(
     weights: &Parameters,
     input: &M::Input,
 ) -> Result<Vec<u32>, Box<NotFiniteCall>> {
-    match interpret_finite(model, weights, std::slice::from_ref(input)) {
+    match interpret_finite(model, weights, std::slice::from_ref(input), Precision::F32) {
         Ok(interpreted) => {
             Ok(interpreted.outputs[0].iter().flatten().map(|x| x.to_bits()).collect())
         }
@@ -91,7 +91,8 @@ fn check<M: Model<Input: Clone>>(
 
 /// Runs an input with `interpret`. Returns its rows as bits.
 fn plain<M: Model<Input: Clone>>(model: &M, weights: &Parameters, input: &M::Input) -> Vec<u32> {
-    let interpreted = interpret(model, weights, std::slice::from_ref(input)).unwrap();
+    let interpreted =
+        interpret(model, weights, std::slice::from_ref(input), Precision::F32).unwrap();
     interpreted.outputs[0].iter().flatten().map(|x| x.to_bits()).collect()
 }
 
@@ -127,7 +128,7 @@ fn check_every_weight<M: Model<Input: Clone> + Clone>(model: &M, inputs: &[M::In
                 }
             }
             // In a mini-batch, the first input that fails is reported.
-            let got = match interpret_finite(model, &weights, inputs) {
+            let got = match interpret_finite(model, &weights, inputs, Precision::F32) {
                 Ok(_) => None,
                 Err(RunError::Input { instance, error: InputError::NotFinite(call) }) => {
                     Some((instance, call))

@@ -12,7 +12,9 @@ use edbatch_layout::{CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, ch
 use edbatch_models::{LatticeLstm, LatticeSizes, Model};
 use edbatch_policy::Scheduler;
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Count, Cpu, Given, KernelCounts, Parameters, Part, Rows};
+use edbatch_runtime::{
+    Backend, Count, Cpu, Given, KernelCounts, Parameters, Part, Precision, Rows,
+};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
 /// Numbers of rows of the model's two tables. A folded row has 16 elements: four gates of 4.
@@ -155,7 +157,7 @@ fn folded_tables_are_shared_weights() {
     let parameters = parameters(&model);
     let bytes = |max_bytes: u64| {
         let program = Arc::new(program(max_bytes));
-        let cpu = Cpu::new(program, &parameters, Level::detect()).unwrap();
+        let cpu = Cpu::new(program, &parameters, Level::detect(), Precision::F32).unwrap();
         assert_eq!(cpu.fork().bytes(), cpu.bytes());
         cpu.bytes().weights
     };
@@ -174,7 +176,7 @@ fn conflicting_options_are_errors() {
     let error = Engine::with_options(model.clone(), parameters.clone(), options).err().unwrap();
     assert!(matches!(error, EngineError::FoldedTablesOverLimit { tables: 1001, limit: 1000 }));
     let program = Arc::new(program(u64::MAX));
-    let cpu = Cpu::new(program.clone(), &parameters, Level::detect()).unwrap();
+    let cpu = Cpu::new(program.clone(), &parameters, Level::detect(), Precision::F32).unwrap();
     let options = EngineOptions::new().fold_tables(1 << 20);
     let engine = Engine::with_backend(model, &parameters, program, Box::new(cpu), options);
     let error = engine.err().unwrap();

@@ -6,7 +6,7 @@ use edbatch::{Engine, EngineOptions, RunOptions, interpret};
 use edbatch_graph::{Kind, Network, RecordId, Shape};
 use edbatch_models::{Build, BuildError, Model};
 use edbatch_policy::{Agenda, AnyPolicy, Critical, Depth, Sufficient};
-use edbatch_runtime::Parameters;
+use edbatch_runtime::{Parameters, Precision};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
 const WIDTH: usize = 5;
@@ -97,7 +97,7 @@ fn parameters(model: &Chain) -> Parameters {
 fn given_rows_are_values_with_every_policy_and_backend() {
     let model = Chain::new();
     let inputs: Vec<_> = (0..13).map(|i| input(i % 7, i)).collect();
-    let expected = interpret(&model, &parameters(&model), &inputs).unwrap().outputs;
+    let expected = interpret(&model, &parameters(&model), &inputs, Precision::F32).unwrap().outputs;
     assert_eq!(expected[1].row(0), inputs[1][0], "given values may be emitted");
     let mut bits = None;
     let policies: [Option<AnyPolicy>; 5] = [

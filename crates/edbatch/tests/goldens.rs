@@ -17,9 +17,9 @@ use edbatch_policy::{
     Agenda, Beam, Critical, Depth, Encoding, LearningConfig, Policy, Sufficient, TrainingSet, learn,
 };
 #[cfg(feature = "cuda")]
-use edbatch_runtime::Parameters;
-#[cfg(feature = "cuda")]
 use edbatch_runtime::kernels::Level;
+#[cfg(feature = "cuda")]
+use edbatch_runtime::{Parameters, Precision};
 use edbatch_testing::shared;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 use serde_json::Value;
@@ -101,7 +101,7 @@ impl Golden {
     fn check(&self) {
         let (Loaded { model, parameters, .. }, inputs) = (&self.loaded, &self.inputs[..]);
         for size in SIZES {
-            let of = |inputs| interpret(model, parameters, inputs).unwrap().outputs;
+            let of = |inputs| interpret(model, parameters, inputs, Precision::F32).unwrap().outputs;
             let outputs: Vec<Rows> = inputs.chunks(size).flat_map(of).collect();
             self.compare(&outputs, &format!("interpreted, {size}"));
         }

@@ -1,12 +1,14 @@
 //! Hoisting: operations that depend on a single argument run once per distinct row, or for many
 //! calls at once.
 
+use std::sync::Arc;
+
 use edbatch::Engine;
 use edbatch_datasets::{Sentence, parse_binary_trees};
-use edbatch_graph::Kind;
-use edbatch_graph::Schedule;
+use edbatch_graph::{Graph, Kind, Network, NodeId, Schedule, Shape};
 use edbatch_layout::{
-    Action, Base, CellStep, CellStyle, MiniBatch, Plan, Planner, Program, check, check_cell,
+    Action, Base, CellStep, CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, Step, check,
+    check_cell,
 };
 use edbatch_models::*;
 use edbatch_policy::Scheduler;
@@ -55,6 +57,54 @@ fn a_layer_multiplies_all_outputs_of_the_layer_below_at_once() {
     assert_eq!(hoisted(tagger(), &sentences(1)), named(&expected));
     let expected = [("fwd.0", 3), ("fwd.1", 45), ("bwd.0", 3), ("bwd.1", 45)];
     assert_eq!(hoisted(tagger(), &sentences(9)), named(&expected));
+}
+
+/// A chain of words with a table row each, and the steps of its plan: `h` and the number of rows
+/// for a prologue, `b` for a batch of one call.
+fn steps_of_chain(rows: &[u32], planner: &mut Planner) -> String {
+    let mut network = Network::new();
+    let state = network.record("state", [("h", Shape::Vector(4))]).unwrap();
+    let start = network.initial(state, &["start"]).unwrap();
+    let cell = network.cell("word", state, |cell| {
+        let (x, [h]) = (cell.lookup("row", "words", &[2000, 4]), cell.one("previous", state));
+        let [w, u] = ["w", "u"].map(|name| cell.parameter(name, &[4, 4]));
+        vec![(w.matmul(x) + u.matmul(h)).tanh()]
+    });
+    let (kind, network) = (cell.unwrap(), Arc::new(network));
+    let program = Program::new(network.clone(), CellStyle::Hoisted).unwrap();
+    let (mut graph, mut schedule, mut state) = (Graph::new(network), Schedule::new(), start);
+    for (node, &row) in rows.iter().enumerate() {
+        state = graph.call(kind, &[row], &[state]).unwrap();
+        schedule.push(kind, &[NodeId::new(node)]);
+    }
+    let mini_batch =
+        MiniBatch { program: &program, graph: &graph, schedule: &schedule, wanted: &[] };
+    let mut plan = Plan::default();
+    planner.plan(&mini_batch, &mut plan).unwrap();
+    check(&plan, &mini_batch).unwrap();
+    let step = |step: &Step| match step.action {
+        Action::Hoist => format!("h{}", step.calls),
+        _ => "b".into(),
+    };
+    plan.steps.iter().map(step).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_table_is_hoisted_in_blocks_before_the_first_batch_that_names_a_row_of_the_block() {
+    let steps = |rows: &[u32]| steps_of_chain(rows, &mut Planner::default().block(2));
+    assert_eq!(steps(&[5, 5, 3, 5, 9, 3, 1]), "h2 b b b b h2 b b b");
+    assert_eq!(steps(&[5, 3, 9, 3]), "h2 b b h1 b b");
+    assert_eq!(steps(&[7]), "h1 b");
+}
+
+#[test]
+fn blocks_have_256_rows_and_rows_that_are_not_freed_are_hoisted_at_once() {
+    let rows: Vec<u32> = (0..600).rev().collect();
+    let batches = |count: usize| " b".repeat(count);
+    let blocks = steps_of_chain(&rows, &mut Planner::default());
+    assert_eq!(blocks, format!("h256{0} h256{0} h88{1}", batches(256), batches(88)));
+    let at_once = steps_of_chain(&rows, &mut Planner::new(Lifetimes::Distinct));
+    assert_eq!(at_once, format!("h600{}", batches(600)));
 }
 
 #[test]

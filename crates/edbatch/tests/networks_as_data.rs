@@ -9,9 +9,35 @@ use edbatch_models::{
     Build, BuildError, CallList, CallLists, Model, ZooInput, network_from_json, network_to_json,
 };
 use edbatch_policy::PolicyChoice;
-use edbatch_runtime::Parameters;
+use edbatch_runtime::{Parameters, Precision};
 use edbatch_testing::networks::{Random, random_graph, random_network};
 use rand::{RngExt, SeedableRng};
+
+/// The examples with networks of their own. Their `main` is not used.
+#[allow(dead_code, missing_docs)]
+#[path = "../examples"]
+mod examples {
+    #[path = "attention_decoder.rs"]
+    pub(crate) mod attention_decoder;
+    #[path = "child_sum.rs"]
+    pub(crate) mod child_sum;
+    #[path = "crf.rs"]
+    pub(crate) mod crf;
+    #[path = "dag.rs"]
+    pub(crate) mod dag;
+    #[path = "dagnn.rs"]
+    pub(crate) mod dagnn;
+    #[path = "early_exit.rs"]
+    pub(crate) mod early_exit;
+    #[path = "1_own_model.rs"]
+    pub(crate) mod own_model;
+    #[path = "4_train.rs"]
+    pub(crate) mod train;
+    #[path = "tree_transformer.rs"]
+    pub(crate) mod tree_transformer;
+    #[path = "word_vectors.rs"]
+    pub(crate) mod word_vectors;
+}
 
 fn round_trip(network: &Network) -> Network {
     let text = network_to_json(network).unwrap();
@@ -26,6 +52,27 @@ fn texts_of_random_networks_give_equal_networks() {
     for seed in 0..1000 {
         let (network, _) = random_network(&mut Random::seed_from_u64(seed));
         round_trip(&network);
+    }
+}
+
+#[test]
+fn texts_of_all_examples_give_equal_networks() {
+    use examples::*;
+
+    let (words, hidden) = (11, 8);
+    for network in [
+        own_model::Summary::new().unwrap().network(),
+        train::Sum::new().unwrap().network(),
+        attention_decoder::Decoder::new(words, hidden).unwrap().network(),
+        child_sum::ChildSum::new(words).unwrap().network(),
+        crf::Crf::new(words, 4).unwrap().network(),
+        dag::Circuits::new(9).unwrap().network(),
+        dagnn::Dagnn::new(words, hidden).unwrap().network(),
+        early_exit::EarlyExit::new(words).unwrap().network(),
+        tree_transformer::TreeTransformer::new(words, hidden).unwrap().network(),
+        word_vectors::Joined::new().unwrap().network(),
+    ] {
+        round_trip(network);
     }
 }
 
@@ -148,7 +195,7 @@ fn wired_read_and_appended_inputs_have_the_same_bits() {
                 }
             }
         }
-        let interpreted = interpret(&model, &parameters, &kept).unwrap().outputs;
+        let interpreted = interpret(&model, &parameters, &kept, Precision::F32).unwrap().outputs;
         for (expected, got) in interpreted.iter().zip(first.unwrap()) {
             let expected: Vec<f32> = expected.iter().flatten().copied().collect();
             assert_eq!(expected.len(), got.len());

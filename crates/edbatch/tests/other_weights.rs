@@ -5,7 +5,7 @@ use std::sync::Arc;
 use edbatch::{Engine, interpret};
 use edbatch_graph::{Kind, Network, Shape};
 use edbatch_models::{Build, BuildError, Model};
-use edbatch_runtime::Parameters;
+use edbatch_runtime::{Parameters, Precision};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
@@ -56,7 +56,7 @@ fn the_order_of_declarations_does_not_matter() {
     let weights = one.weights();
     let inputs = [2, 0, 3];
     let expected = Engine::new(one, weights.clone()).unwrap().run(&inputs).unwrap();
-    assert_eq!(interpret(&reversed, &weights, &inputs).unwrap().outputs, expected);
+    assert_eq!(interpret(&reversed, &weights, &inputs, Precision::F32).unwrap().outputs, expected);
     let file = weights.to_safetensors(&reversed.network).unwrap();
     assert_eq!(Engine::new(reversed, weights.clone()).unwrap().run(&inputs).unwrap(), expected);
     let read = Parameters::from_safetensors(&Difference::new(&["a", "b"], 2).network, &file);
@@ -77,7 +77,7 @@ fn wrong_tensors_are_errors() {
         let expected = format!("the weights do not fit the model: {why}");
         let error = Engine::new(model.clone(), weights.clone()).err().unwrap();
         assert_eq!(error.to_string(), expected);
-        let error = interpret(&model, &weights, &[1]).err().unwrap();
+        let error = interpret(&model, &weights, &[1], Precision::F32).err().unwrap();
         assert_eq!(error.to_string(), expected);
         assert_eq!(weights.to_safetensors(&model.network).unwrap_err().to_string(), why);
     }

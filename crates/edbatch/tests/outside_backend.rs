@@ -10,7 +10,7 @@ use edbatch_datasets::{Tree, generate};
 use edbatch_layout::{CellStyle, Lifetimes, Plan, Program};
 use edbatch_models::{Model, TreeLstm, TreeSizes};
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, BackendError, Bytes, Cpu, Outputs, Parameters, Part};
+use edbatch_runtime::{Backend, BackendError, Bytes, Cpu, Outputs, Parameters, Part, Precision};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
 /// Runs each slot on a machine of its own, which a `Cpu` stands for.
@@ -45,7 +45,12 @@ impl Backend for Remote {
         }
         for part in parts {
             while self.machines.len() <= part.slot {
-                let cpu = Cpu::new(self.program.clone(), &self.parameters, Level::detect())?;
+                let cpu = Cpu::new(
+                    self.program.clone(),
+                    &self.parameters,
+                    Level::detect(),
+                    Precision::F32,
+                )?;
                 self.machines.push(cpu);
             }
             self.machines[part.slot].run(&[Part { slot: 0, ..*part }])?;
@@ -135,7 +140,9 @@ fn an_engine_rejects_the_program_of_another_network_and_a_backend_with_another_p
         Parameters::random(model(hidden).network(), &mut rng)
     };
     let engine = |program: &Arc<Program>, parameters: &Parameters, loaded: &Arc<Program>| {
-        let cpu = Box::new(Cpu::new(loaded.clone(), parameters, Level::detect()).unwrap());
+        let cpu = Box::new(
+            Cpu::new(loaded.clone(), parameters, Level::detect(), Precision::F32).unwrap(),
+        );
         let options = EngineOptions::new();
         Engine::with_backend(model(8), parameters, program.clone(), cpu, options).err()
     };

@@ -9,8 +9,8 @@ use edbatch_layout::{
 use edbatch_policy::{Agenda, Critical, Depth, Policy, Sufficient, schedule};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{
-    Backend, Count, Cpu, Given, Parameters, Part, ThreadPool, initial_rows, initial_values,
-    interpret,
+    Backend, Count, Cpu, Given, Parameters, Part, Precision, ThreadPool, initial_rows,
+    initial_values, interpret,
 };
 use edbatch_testing::networks::{Random, random_graph, random_network};
 use proptest::prelude::*;
@@ -31,7 +31,8 @@ fn check_seed(seed: u64) {
     let network = Arc::new(network);
     let parameters = Parameters::random(&network, &mut rng);
     let graph = random_graph(&network, initial, &mut rng);
-    let expected = interpret(&graph, &parameters, &initial_values(&network, &parameters));
+    let expected =
+        interpret(&graph, &parameters, &initial_values(&network, &parameters), Precision::F32);
     let policies: [Box<dyn Policy>; 4] = [
         Box::new(Depth::new()),
         Box::new(Agenda::new()),
@@ -41,6 +42,7 @@ fn check_seed(seed: u64) {
     let levels = Level::available();
     let level = levels[seed as usize % levels.len()];
     let mut first: Option<Vec<Vec<f32>>> = None;
+    let mut first_rounded: Option<Vec<Vec<f32>>> = None;
     for mut policy in policies {
         let schedule = schedule(&graph, &mut policy);
         schedule.check(&graph).unwrap();
@@ -58,7 +60,7 @@ fn check_seed(seed: u64) {
             let mut schedule = schedule.clone();
             (0..schedule.len()).for_each(|batch| schedule.nodes_mut(batch).shuffle(&mut rng));
             schedule.check(&graph).unwrap();
-            let cpu = Cpu::new(program.clone(), &parameters, level).unwrap();
+            let cpu = Cpu::new(program.clone(), &parameters, level, Precision::F32).unwrap();
             let cpu = cpu.with_pool(ThreadPool::new(1 + seed as usize % 2));
             let got = run(cpu, &program, &parameters, &graph, &schedule);
             for (node, (expected, got)) in expected.iter().zip(&got).enumerate() {
@@ -72,6 +74,10 @@ fn check_seed(seed: u64) {
                 &got,
                 "the bits depend on the policy or the cell style"
             );
+            let cpu = Cpu::new(program.clone(), &parameters, level, Precision::Bf16).unwrap();
+            let rounded = run(cpu, &program, &parameters, &graph, &schedule);
+            let first = first_rounded.get_or_insert_with(|| rounded.clone());
+            assert_eq!(first, &rounded, "bf16: the bits depend on the policy or the cell style");
         }
     }
 }
@@ -100,6 +106,12 @@ fn run(
     let alone = read(&mut cpu, program, parameters, &last, &reusing);
     let all = read(&mut cpu, program, parameters, &mini_batch, &plan);
     assert_eq!(alone.last(), all.last(), "the bits depend on the reuse of rows");
+    let mut in_blocks = Plan::default();
+    Planner::default().block(1).plan(&mini_batch, &mut in_blocks).unwrap();
+    check(&in_blocks, &mini_batch).unwrap();
+    assert!(in_blocks.steps.len() >= plan.steps.len() && in_blocks.arena == plan.arena);
+    let in_blocks = read(&mut cpu, program, parameters, &mini_batch, &in_blocks);
+    assert_eq!(in_blocks, all, "the bits depend on the blocks of a prologue");
     let mut distinct = Plan::default();
     Planner::new(Lifetimes::Distinct).plan(&mini_batch, &mut distinct).unwrap();
     check(&distinct, &mini_batch).unwrap();
@@ -136,5 +148,21 @@ proptest! {
     #[test]
     fn batched_execution_agrees_with_the_interpreter(seed: u64) {
         check_seed(seed);
+    }
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn compiled_cells_of_ten_thousand_networks_compute_their_declaration() {
+    for seed in 0..10_000 {
+        let (network, _) = random_network(&mut Random::seed_from_u64(seed));
+        let network = Arc::new(network);
+        for style in STYLES {
+            let program = Program::new(network.clone(), style).unwrap();
+            for (kind, cell) in program.cells().iter().enumerate() {
+                let checked = check_cell(&program, Kind::new(kind), cell);
+                checked.unwrap_or_else(|error| panic!("seed {seed}, {style:?}: {error}"));
+            }
+        }
     }
 }

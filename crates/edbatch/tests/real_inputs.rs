@@ -1,4 +1,5 @@
-//! Samples of real data sets: every model agrees with the reference interpreter.
+//! Samples of real data sets: every model agrees with the reference interpreter, and has the same
+//! bits from call lists.
 //!
 //! Real inputs have properties that generated ones lack: frequent words, sentences of one word and
 //! of a hundred, trees of depth thirty, arcs over most of a lattice. A sample has the first inputs
@@ -8,8 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use edbatch::{Engine, Rows, interpret};
-use edbatch_models::{Model, ModelConfig, ModelName, Zoo, ZooInput, build_vocabularies, inputs};
-use edbatch_runtime::Parameters;
+use edbatch_models::{
+    CallList, CallLists, Model, ModelConfig, ModelName, Zoo, ZooInput, build_vocabularies, inputs,
+    network_from_json, network_to_json,
+};
+use edbatch_runtime::{Parameters, Precision};
 use edbatch_testing::shared;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
@@ -31,14 +35,25 @@ fn compare(name: ModelName, files: &[&str]) {
     let inputs = sample(all.map(Result::unwrap).collect());
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
     let parameters = Parameters::random(model.network(), &mut rng);
-    let expected = interpret(&model, &parameters, &inputs).unwrap().outputs;
-    let mut engine = Engine::new(model, parameters).unwrap();
+    let expected = interpret(&model, &parameters, &inputs, Precision::F32).unwrap().outputs;
+    let mut engine = Engine::new(model, parameters.clone()).unwrap();
     let mut first: Option<Vec<Rows>> = None;
     for size in [1, 5, inputs.len()] {
         let mini_batches = inputs.chunks(size);
         let got: Vec<Rows> = mini_batches.flat_map(|inputs| engine.run(inputs).unwrap()).collect();
         assert_near(name, &expected, &got);
         assert!(*first.get_or_insert_with(|| got.clone()) == got, "{name:?}: bits at {size}");
+    }
+    let model = engine.model();
+    if !model.awaits() {
+        // The same bits from the network and the calls as text.
+        let network = network_from_json(&network_to_json(model.network()).unwrap()).unwrap();
+        let lists = CallLists::new(Arc::new(network));
+        let line = |input| CallList::record(model, input).unwrap().to_json().unwrap();
+        let read: Vec<CallList> =
+            inputs.iter().map(|input| lists.read(&line(input)).unwrap()).collect();
+        let got = Engine::new(lists, parameters).unwrap().run(&read).unwrap();
+        assert!(Some(got) == first, "{name:?}: bits of call lists");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use edbatch::cuda::{CudaOptions, Driver, EmulatedDevice, Precision};
+use edbatch::cuda::{CudaOptions, DevicePrecision, Driver, EmulatedDevice};
 use edbatch::{Engine, EngineOptions, Rows};
 use edbatch_datasets::generate;
 use edbatch_graph::Network;
@@ -212,7 +212,7 @@ fn tf32_is_near_and_does_not_depend_on_the_mini_batch() {
         let program = Program::new(subject.model.network().clone(), CellStyle::default()).unwrap();
         let (program, parameters) = (Arc::new(program), &subject.parameters);
         for driver in emulated::DRIVERS {
-            let options = CudaOptions::new().driver(driver).precision(Precision::Tf32);
+            let options = CudaOptions::new().driver(driver).precision(DevicePrecision::Tf32);
             let Some(backend) = emulated::with(&device, program.clone(), parameters, &options)
             else {
                 return;

@@ -188,6 +188,48 @@ fn matrices_run_in_parts_that_fit_the_cache() {
     assert!(engine.statistics().arena_bytes < whole.statistics().arena_bytes / 2);
 }
 
+/// On a single thread, a part has at most 64 inputs, unless the caller set a policy.
+#[test]
+fn large_mini_batches_run_in_parts() {
+    let (model, parameters) = tagger();
+    let inputs: Vec<_> = (0..150).map(|i| sentence(1 + i % 9)).collect();
+    let mut engine = Engine::new(model.clone(), parameters.clone()).unwrap();
+    let parts = engine.parts(&inputs);
+    assert_eq!(parts.len(), 3);
+    assert_eq!(engine.parts(&inputs[..64]).len(), 1);
+    let outputs = engine.run(&inputs).unwrap();
+    assert_eq!(engine.statistics().graphs, 3);
+    // Each part has the batches of a mini-batch of its own.
+    let mut one = engine.fork();
+    for part in parts {
+        assert_eq!(one.run(&inputs[part.clone()]).unwrap(), outputs[part]);
+    }
+    let (engine, one) = (engine.statistics(), one.statistics());
+    assert_eq!((one.batches, one.graphs), (engine.batches, engine.graphs));
+    let options = EngineOptions::new().policy(Box::new(edbatch_policy::Critical::new()));
+    let mut whole = Engine::with_options(model, parameters, options).unwrap();
+    for _ in 0..2 {
+        assert_eq!(whole.parts(&inputs).len(), 1);
+        assert_eq!(whole.run(&inputs).unwrap(), outputs);
+        assert_eq!(whole.statistics().graphs, 1);
+        // A fork has the policy of its engine.
+        whole = whole.fork();
+    }
+}
+
+/// Each part reads all weights again, so a mini-batch is not divided if a cell has many.
+#[test]
+fn large_weights_are_not_divided_on_one_thread() {
+    let sizes = NmtSizes { source: 9, target: 1025, embed: 8, hidden: 1024 };
+    let model = LstmNmt::new(sizes).unwrap();
+    let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(3));
+    let source = SourceSentence { words: vec![7; 2], stop: Stop::After(2) };
+    let inputs = vec![source; 200];
+    let engine = |threads| on_threads(model.clone(), parameters.clone(), threads);
+    assert_eq!(engine(1).parts(&inputs).len(), 1);
+    assert_eq!(engine(2).parts(&inputs).len(), 2);
+}
+
 /// The scores of a large vocabulary do not count for the size of a part.
 #[test]
 fn decoders_are_not_divided_on_one_thread() {

@@ -14,7 +14,7 @@ use edbatch_models::{
 };
 use edbatch_policy::{Agenda, AnyPolicy, ByDepth, Critical, Depth, Sufficient};
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Cpu, Gradients, Parameters};
+use edbatch_runtime::{Backend, Cpu, Gradients, Parameters, Precision};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
 type Examples = (Vec<ZooInput>, Vec<Targets>);
@@ -176,6 +176,33 @@ fn bits_of_updated_parameters_depend_on_the_examples_alone() {
     }
 }
 
+/// A trainer holds each weight four times with SGD: the parameter, two packed copies and its
+/// gradient. Adam has two moments more.
+#[test]
+fn trainers_hold_each_weight_four_or_six_times() {
+    for name in [ModelName::TreeLstm, ModelName::BiLstmTagger, ModelName::LatticeLstm] {
+        let (loaded, (inputs, targets)) = golden(name);
+        let config = loaded.folder.config().unwrap();
+        // A multiple of the width of packed panels.
+        let config = ModelConfig { hidden: 128, embed: 128, mlp: Some(128), ..config.clone() };
+        let model = Zoo::new(&config, loaded.folder.lexicon()).unwrap();
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let parameters = Parameters::random(model.network(), &mut rng);
+        for (optimizer, times) in [(Optimizer::sgd(0.1), 4), (Optimizer::adam(0.1), 6)] {
+            let options = TrainerOptions::new().optimizer(optimizer);
+            let (model, parameters) = (model.clone(), parameters.clone());
+            let bytes = parameters.bytes();
+            let mut trainer = Trainer::with_options(model, parameters, options).unwrap();
+            for _ in 0..2 {
+                trainer.train(&inputs, &targets).unwrap();
+            }
+            let held = trainer.bytes().weights;
+            println!("{name}: {:.2} times", held as f64 / bytes as f64);
+            assert!(held <= times * bytes, "{name}: {held} bytes for weights of {bytes}");
+        }
+    }
+}
+
 /// Two trainers with half of the examples each, as in two processes.
 #[test]
 fn trainers_that_exchange_sums_equal_one() {
@@ -226,7 +253,7 @@ fn forks_share_updates_and_snapshots_do_not() {
     let parameters = loaded.parameters.for_network(network).unwrap();
     let options = TrainerOptions::new;
     let program = Trainer::<Zoo>::program(network, &options()).unwrap();
-    let cpu = Cpu::new(program.clone(), &parameters, Level::detect()).unwrap();
+    let cpu = Cpu::new(program.clone(), &parameters, Level::detect(), Precision::F32).unwrap();
     let fork = cpu.fork();
     let with = |backend| {
         let (model, parameters) = (loaded.model.clone(), parameters.clone());

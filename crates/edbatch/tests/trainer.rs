@@ -13,7 +13,7 @@ use edbatch_models::{
 };
 use edbatch_policy::{Agenda, AnyPolicy, ByDepth, Critical, Depth, Frontier, Policy, Sufficient};
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Cpu, Gradient, Gradients, Parameters, Rows};
+use edbatch_runtime::{Cpu, Gradient, Gradients, Parameters, Precision, Rows};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -353,14 +353,15 @@ fn other_backends_and_programs_are_refused() {
         trainer.err().expect("refused").to_string()
     };
     let program = Arc::new(Program::new(model.network().clone(), CellStyle::default()).unwrap());
-    let cpu = Box::new(Cpu::new(program.clone(), &parameters, Level::detect()).unwrap());
+    let cpu =
+        Box::new(Cpu::new(program.clone(), &parameters, Level::detect(), Precision::F32).unwrap());
     assert!(refused(program, cpu).starts_with("the backend computes no gradients"));
     let options = TrainerOptions::new();
     let program = Trainer::<TreeLstm>::program(model.network(), &options).unwrap();
     let count = Box::new(edbatch_runtime::Count::new(program.clone()));
     assert!(refused(program.clone(), count).starts_with("the backend computes no gradients"));
     let of_another = Trainer::<TreeLstm>::program(translator().0.network(), &options).unwrap();
-    let cpu = Box::new(Cpu::new(program, &parameters, Level::detect()).unwrap());
+    let cpu = Box::new(Cpu::new(program, &parameters, Level::detect(), Precision::F32).unwrap());
     assert!(refused(of_another, cpu).contains("network"));
 }
 

@@ -64,7 +64,7 @@ impl Work {
         count as u32
     }
 
-    /// Lets paths climb until one is left. Returns the place of its node: the apex or above it.
+    /// Lets paths climb until one is left. Returns that path's place: at the apex or above it.
     fn climb_in_turns(&mut self, nodes: &mut Nodes) -> Result<u32, ReduceError> {
         let starts = self.start_paths();
         let (mut next, mut climbing, mut count) = (0, [NIL; WINDOW], 0);

@@ -199,9 +199,9 @@ impl CircularTree {
         core::iter::once(above).chain(self.tree.children(node).map(name))
     }
 
-    /// Calls `run` with a linear tree and the set. If the set contains the hinge, the last element,
-    /// the circle is cut at the smallest element outside the set during the call. The leaf of that
-    /// element then stands for the hinge.
+    /// Calls `run` with a linear tree and the set. If the set contains the hinge (the last
+    /// element), the circle is cut at the smallest element outside the set during the call. The
+    /// leaf of that element then stands for the hinge.
     fn cut<R, E: From<LeafError>>(
         &mut self,
         set: &[u32],

@@ -304,7 +304,7 @@ impl PqTree {
         first
     }
 
-    /// Closes the gaps in the numbers after the leaves `gone`, ascending, were removed: leaves
+    /// Closes the gaps that removing the leaves `gone` (ascending) left in the numbers: leaves
     /// whose numbers are now too large take the free ones, in order. Returns old and new numbers.
     fn close_gaps(&mut self, gone: &[u32]) -> Vec<(u32, u32)> {
         let left = self.nodes.leaves - gone.len() as u32;

@@ -47,7 +47,7 @@ impl PqTree {
         }
     }
 
-    /// Calls `reduce` with each set of `restrictions`. Returns true if any call did.
+    /// Calls `reduce` with each set of `restrictions`. Returns true if any call returned true.
     fn try_for_each_restriction<E>(
         &self,
         mut reduce: impl FnMut(&[u32]) -> Result<bool, E>,

@@ -105,7 +105,7 @@ struct Part {
     begin: usize,
     /// The `begin` of the last child of a Q-node. `None` for leaves and P-nodes.
     last_begin: Option<usize>,
-    /// The index in `Sweep::children`.
+    /// The index of this part in `Sweep::children`.
     name: usize,
 }
 

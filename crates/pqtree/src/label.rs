@@ -20,7 +20,7 @@ use crate::nodes::{CHUNK, Nodes, Tag};
 use crate::stack::Stack;
 use crate::work::{Marked, Path, Touched, Work};
 
-/// The maximum size of a set whose leaves are counted with branches, which is at least as fast.
+/// The maximum size of sets counted with branches, which for these is no slower than without.
 const FEW: usize = 4;
 
 impl Work {
@@ -108,7 +108,7 @@ impl Work {
         self.full_nodes.set_len(full);
     }
 
-    /// Counts leaves at their parents, if nearly all of these were visited before and are not full.
+    /// Counts leaves at their parents, if nearly all parents were visited before and are not full.
     /// Then two predictable branches are faster than writing records that are rarely kept.
     fn count_at_known_parents(
         &mut self,

@@ -40,7 +40,7 @@ impl PqTree {
     }
 
     /// Creates a tree that admits every order of the leaves `0..leaves`. Fails if there are more
-    /// than [`MAX_LEAVES`](Self::MAX_LEAVES), or if 12 bytes for each cannot be allocated.
+    /// than [`MAX_LEAVES`](Self::MAX_LEAVES), or if 12 bytes for each leaf cannot be allocated.
     ///
     /// Later allocations, such as 24 bytes for an inner node, abort the program if they fail, like
     /// those of a `Vec`.

@@ -29,9 +29,10 @@ pub(super) fn pick<T: Copy>(weighted: &[(T, f64)], unit: f64) -> T {
     drawn.or(weighted.last()).expect("at least one entry").0
 }
 
-/// A distribution given by its values at the cumulative probabilities [`SHARES`], linear between.
+/// A distribution given by its values at the cumulative probabilities [`SHARES`], with linear
+/// interpolation between them.
 ///
-/// With linear interpolation alone, long instances would be more frequent than in real sets. So
+/// With linear interpolation alone, long instances would be more frequent than in real sets. So the
 /// values above the median are up to 8 % less than measured, which gives the measured mean.
 pub(super) struct Quantiles(pub(super) [f64; 10]);
 

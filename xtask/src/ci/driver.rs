@@ -13,8 +13,9 @@ use std::thread;
 use super::skips::Skips;
 use crate::{Failure, root};
 
-/// The models of the short check, and the others.
+/// The models of the short check.
 const MODELS: [&str; 4] = ["bilstm_tagger_char", "lstm_nmt", "mv_rnn", "tree_lstm"];
+/// The models that only the complete check runs.
 const OTHERS: [&str; 5] =
     ["bilstm_tagger", "lattice_gru", "lattice_lstm", "tree_gru", "tree_lstm_2type"];
 
@@ -22,7 +23,7 @@ const OTHERS: [&str; 5] =
 const NVRTC_13: &str = "target/nvrtc/nvidia/cu13/lib/libnvrtc.so.13";
 const NVRTC_12: &str = "target/nvrtc12/nvidia/cuda_nvrtc/lib/libnvrtc.so.12";
 
-/// Mistakes in the code of a TreeLSTM: text and its replacement, everywhere or at one place.
+/// Mistakes in the code of a TreeLSTM: a text and its replacement, made everywhere or at one place.
 const MISTAKES: [&str; 7] = [
     "atom.acq_rel=>atom.relaxed",
     "atom.acq_rel=>atom.acquire",
@@ -115,14 +116,14 @@ fn print(what: &dyn fmt::Display, outcome: Result<(), Failure>) -> bool {
 }
 
 impl Run {
-    /// Returns the same run of other models, with teams and with waves.
+    /// Returns copies of this run for other models, each with teams and with waves.
     fn of(self, models: &[&'static str]) -> Vec<Self> {
         let drivers = |&model| ["teams", "waves"].map(|driver| Self { model, driver, ..self });
         models.iter().flat_map(drivers).collect()
     }
 
-    /// Runs the model by a backend, with the CUDA libraries in `libraries`. Kernels are stored
-    /// below `cache`, and the driver's log is returned.
+    /// Runs the model on a backend, with the CUDA libraries in `libraries`. Stores kernels below
+    /// `cache`. Returns the output and the driver's log.
     fn infer(
         &self,
         backend: &str,
@@ -149,8 +150,8 @@ impl Run {
         Ok((output, fs::read_to_string(log)?))
     }
 
-    /// Checks that the CPU's bytes are written and that the driver finds nothing. With a mistake,
-    /// one of the two must fail.
+    /// Checks that the GPU writes the CPU's bytes and that the driver finds nothing. For a run with
+    /// a mistake, checks instead that one of the two fails.
     fn check(&self, folder: &Path) -> Result<(), Failure> {
         let cache = folder.join("cache");
         let (expected, _) = self.infer("cpu", folder, &cache)?;

@@ -16,8 +16,8 @@ const NOT_COMPARED: [(&str, &str); 5] = [
     ("generate", "writes files; a test of the crate compares them with the fixtures"),
 ];
 
-/// Builds and runs all examples, and prints those with unexpected output. Returns true if there are
-/// none.
+/// Builds and runs all examples, and prints those with unexpected output. Returns true if all
+/// outputs are as expected.
 pub(super) fn pass() -> Result<bool, Failure> {
     let build = ["build", "--workspace", "--all-features", "--examples"];
     if !Command::new("cargo").args(build).current_dir(root()).status()?.success() {

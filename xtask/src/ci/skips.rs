@@ -16,8 +16,8 @@ pub(super) struct Skips {
 }
 
 impl Skips {
-    /// Opens the file that the variable names, which may have entries of earlier tests. Without the
-    /// variable, starts an empty file.
+    /// Opens the file that the environment variable `EDBATCH_SKIPS` names, which may have entries
+    /// of earlier tests. Without the variable, starts an empty file.
     pub(super) fn begin() -> Result<Self, Failure> {
         if let Some(file) = std::env::var_os(VARIABLE) {
             return Ok(Self { file: file.into() });

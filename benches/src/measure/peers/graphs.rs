@@ -17,7 +17,8 @@ pub(super) struct Graphs<'a> {
 /// The calls of a mini-batch.
 #[derive(Serialize)]
 struct Calls {
-    /// Cell, rows of tables, and values: indices of calls, or negative for initial values.
+    /// For each call: the cell, the rows of tables, and the values. A value is the index of a call,
+    /// or a negative number for an initial value.
     calls: Vec<(usize, Vec<u32>, Vec<i64>)>,
     wanted: Vec<i64>,
 }

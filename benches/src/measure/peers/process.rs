@@ -71,14 +71,14 @@ impl Process {
         self.line()
     }
 
-    /// Makes the peer write the results of mini-batches, each merged from `merged` consecutive
-    /// ones, and resets the seconds. Returns the name of its way to run mini-batches of this size.
+    /// Makes the peer write the results of mini-batches, each merged from `merged` of the smallest
+    /// size, and resets the seconds. Returns the name of the peer's way to run this size.
     pub(super) fn keep(&mut self, merged: usize, numbers: &[usize]) -> Result<String, Failure> {
         (self.computing, self.preparing) = (0.0, 0.0);
         Ok(serde_json::from_str(&self.ask(&(merged, numbers, true))?)?)
     }
 
-    /// Runs mini-batches, each merged from `merged` ones, and reports the seconds of each.
+    /// Runs mini-batches, each merged from `merged` of the smallest size. Reports their seconds.
     pub(super) fn turn(
         &mut self,
         merged: usize,
@@ -98,7 +98,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Closing its input would end it too, but only after its current mini-batches.
+        // Closing the input would end the process too, but only after its current mini-batches.
         self.to = None;
         let _ = self.child.kill();
         let _ = self.child.wait();

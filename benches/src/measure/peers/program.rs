@@ -37,7 +37,7 @@ impl Program {
         }
     }
 
-    /// Returns the name in records, which includes the way of batching a model.
+    /// Returns the program's name in records, which includes its way of batching the model.
     pub fn system(self, model: &str) -> &'static str {
         match (self, model) {
             (Self::PyTorch, "bilstm_tagger") => "pytorch-lstm",
@@ -59,7 +59,7 @@ impl Program {
         }
     }
 
-    /// Returns our system that it is compared with.
+    /// Returns our system that the program is compared with.
     pub fn rival(self) -> System {
         match self {
             Self::PyTorch | Self::DyNet => System::Edbatch,
@@ -113,7 +113,7 @@ impl Program {
         all.filter(found).collect()
     }
 
-    /// Returns the command that runs it on a folder.
+    /// Returns the command that runs the program on a folder.
     pub(super) fn command(self, folder: &Path) -> Command {
         let (script, options): (_, &[&str]) = match self {
             Self::PyTorch => ("pytorch.py", &[]),
@@ -126,7 +126,7 @@ impl Program {
         command.arg(assets::scripts().join(script)).arg(folder).args(options);
         command.env("OMP_NUM_THREADS", "1").env("MKL_NUM_THREADS", "1");
         command.env("PYTHONDONTWRITEBYTECODE", "1");
-        // Its memory asks for huge pages, as ours does.
+        // The process's allocator asks for huge pages, as ours does.
         command.env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
         command
     }

@@ -2,10 +2,10 @@
 #pragma once
 #include "normalize.h"
 
-// One head of one call, by all threads of a block: write(c, the sum of value(j, c) over the `count`
-// values, weighted by the softmax of score(j)) for c in 0..columns. `written(c)` reads what the
-// same thread wrote. Scores are computed in runs that fit in shared memory: first for their
-// maximum, then for the exponentials.
+// Computes one head of one call with all threads of a block: calls write(c, the sum of value(j, c)
+// over the `count` values, weighted by the softmax of score(j)) for c in 0..columns. `written(c)`
+// reads what the same thread wrote. Scores are computed in runs that fit in shared memory: first
+// for their maximum, then for the exponentials.
 template <class Score, class Value, class Written, class Write>
 DEVICE void attend(Block& block, u32 count, u32 columns, Score score, Value value,
                    Written written, Write write) {

@@ -14,6 +14,9 @@ DEVICE void copy_element(const Arguments& a, const u32* job, u32 i) {
     }
 }
 
+// Set in the index of an argmax if an element is not finite: `NOT_FINITE` of `command_list.rs`.
+constexpr u32 NOT_FINITE = 0x80000000u;
+
 DEVICE void arg_max_job(Block& block, const Arguments& a, const u32* job) {
     const u32* pieces = a.commands + job[1];
     u32 width = 0;
@@ -23,7 +26,9 @@ DEVICE void arg_max_job(Block& block, const Arguments& a, const u32* job) {
         for (; i >= pieces[2 * p + 1]; ++p) i -= pieces[2 * p + 1];
         return fresh(a.arena + pieces[2 * p] + i);
     };
-    arg_max(block, from, width, [&](u32 i) { a.indices[job[3]] = i; });
+    arg_max(block, from, width, [&](u32 i, u32 finite) {
+        a.indices[job[3]] = finite ? i : i | NOT_FINITE;
+    });
 }
 
 // Runs a copy job on one block.

@@ -16,7 +16,7 @@ DEVICE float neg_fma(float a, float b, float c) { return fma_(-a, b, c); }
 constexpr float TO_ONES = 12582912.0f;
 constexpr float ROUNDING = 12583039.0f;
 constexpr float LOG2_E = 1.44269504088896340736f;
-// ln 2 in two parts. The first has few mantissa bits, so n times it is exact.
+// ln 2 in two parts. The first has few mantissa bits, so its product with n is exact.
 constexpr float LN_2_HIGH = 0.6933594f;
 constexpr float LN_2_LOW = -2.1219444e-4f;
 

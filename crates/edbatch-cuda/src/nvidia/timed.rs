@@ -32,8 +32,8 @@ impl Nvidia {
         })
     }
 
-    /// Launches the probe kernel after all earlier launches of a stream: one of teams, or that of
-    /// waves.
+    /// Launches the probe kernel after all earlier launches of a stream: stream number `stream` of
+    /// teams, or the stream of waves if that is `None`.
     pub(crate) fn launch_probe(
         &self,
         program: &NvidiaProgram,

@@ -41,7 +41,7 @@ const EVERYTHING: &str = "const u32* job = a.commands + block.index * 16;
         break;
     default:
         arg_max(block, [&](u32 i) { return fresh(arena + i); }, width,
-                [&](u32 i) { a.indices[job[9]] = i; });
+                [&](u32 i, u32 finite) { a.indices[job[9]] = i + finite; });
         copy(block, width, [&](u32 i) { return exp_(log_(relu(fresh(arena + i)))); },
              [&](u32 i, float x) { a.outputs[i] = x; });
     }";

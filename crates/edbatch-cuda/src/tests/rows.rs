@@ -3,7 +3,9 @@
 use edbatch_graph::Reduction;
 
 use super::{Random, assert_same_bits, everywhere, levels};
-use edbatch_runtime::kernels::{RowsMut, RowsRef, Scored, arg_max, attention, dot, math, reduce};
+use edbatch_runtime::kernels::{
+    ArgMax, RowsMut, RowsRef, Scored, arg_max, attention, dot, math, reduce,
+};
 
 #[test]
 fn reductions_have_the_bits_of_the_cpu() {
@@ -164,7 +166,7 @@ fn attention_has_the_bits_of_the_cpu() {
 #[test]
 fn arg_max_is_that_of_the_cpu() {
     let wave = "arg_max(block, [&](u32 i) { return fresh(a.arena + i); }, a.commands[0],
-                        [&](u32 index) { a.indices[0] = index; });
+                [&](u32 index, u32 finite) { a.indices[0] = index, a.indices[1] = finite; });
         copy(block, a.commands[0], [&](u32 i) { return fresh(a.arena + i); },
              [&](u32 i, float x) { a.arena[a.commands[0] + i] = x; });";
     let Some(run) = everywhere("", wave) else { return };
@@ -190,8 +192,9 @@ fn arg_max_is_that_of_the_cpu() {
     for row in rows {
         for (device, left) in run((1, &[row.len() as u32], &[], &row, row.len())) {
             for level in levels() {
-                let expected = arg_max(level, &row) as u32;
-                assert_eq!(left.indices[0], expected, "{device}: {row:?} at {level}");
+                let ArgMax { index, is_finite } = arg_max(level, &row);
+                let expected = [index, u32::from(is_finite)];
+                assert_eq!(left.indices[..2], expected, "{device}: {row:?} at {level}");
             }
             assert_same_bits(&left.arena[row.len()..], &row, || "a copy".to_string());
         }

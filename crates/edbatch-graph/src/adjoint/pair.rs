@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::{Additions, Fields};
 use crate::{Arity, CellError, Instruction, Kind, Op, PairAdjoint, Port, RecordId, Shape, Var};
 
-/// A gradient of values at a port. `T` names what it reads: variables of the adjoint cell, or
+/// A gradient of values at a port, which reads items of type `T`: variables of the adjoint cell, or
 /// fields of the adjoint's record. `g` is the gradient of the result y.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Pair<T> {
@@ -46,8 +46,8 @@ impl<T: Copy> Pair<T> {
     }
 }
 
-/// Derives the pair cell of an adjoint, and adds it to the network. Takes over the adjoint's own
-/// contributions to the fields that it computes.
+/// Derives the pair cell of an adjoint, and adds it to the network. The pair cell takes over the
+/// adjoint's own contributions to the fields whose gradients it computes.
 pub(super) fn derive(
     add: &mut Additions<'_>,
     adjoint: Kind,

@@ -57,7 +57,7 @@ impl<'a> Accepted<'a> {
     }
 
     /// Reduces the tree to the orders in which these candidates are contiguous. Returns the batches
-    /// with candidates that this may affect, or `None` if no order is left.
+    /// whose candidates this may affect, or `None` if no order is left.
     fn reduce(&mut self, candidates: &[u32]) -> Option<Vec<u32>> {
         let mut changed = Vec::new();
         for &index in candidates {
@@ -96,8 +96,7 @@ impl<'a> Accepted<'a> {
         self.tree.commit(addition.before);
     }
 
-    /// Returns an order that uses all accepted candidates in place. It numbers the variables as in
-    /// the problem.
+    /// Returns an order that uses all accepted candidates in place, as variables of the problem.
     pub(super) fn order(&mut self) -> Vec<u32> {
         let result = self.result.take().or_else(|| self.settle(Vec::new()));
         let (snapshot, mut relation) = result.expect("accepted candidates are compatible");

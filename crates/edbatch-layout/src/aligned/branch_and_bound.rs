@@ -15,8 +15,8 @@ use super::accepted::Accepted;
 use super::component::Component;
 use super::greedy::{Choice, by_weight};
 
-/// Searches for a better choice, with at most `tests` compatibility tests. Also returns true if
-/// they prove that the returned choice is optimal.
+/// Searches for a better choice, with at most `tests` compatibility tests. Also returns true if the
+/// returned choice is proved optimal.
 pub(super) fn branch_and_bound(component: &Component, start: Choice, tests: u32) -> (Choice, bool) {
     let count = component.candidates.len();
     if start.cost == 0 || (count * count / 2) as u64 > u64::from(tests) {
@@ -116,7 +116,7 @@ impl Search<'_> {
         excludes.any(|&other| self.state[other as usize] == State::Accepted)
     }
 
-    /// Returns a lower bound on the weight that must be copied of the candidates from `next` on.
+    /// Returns a lower bound on the weight that must be copied among the candidates from `next` on.
     fn bound(&self, next: usize) -> u64 {
         let open = &self.sequence[next..];
         let mut counted = vec![false; self.sequence.len()];

@@ -22,7 +22,7 @@ pub(super) struct Component {
     pub(super) users: Vec<Vec<u32>>,
 }
 
-/// An operand with distinct variables, or several equal ones of a batch.
+/// An operand with distinct variables, or several equal operands of one batch.
 #[derive(Debug)]
 pub(super) struct Candidate {
     /// The batch, in the component's numbering.

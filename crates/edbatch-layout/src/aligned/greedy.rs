@@ -30,8 +30,8 @@ pub(super) struct Choice {
     pub(super) order: Vec<u32>,
 }
 
-/// Returns the best choice of a search with the heaviest candidates first, a search that starts
-/// with the candidates in place in the declaration order, and `restarts` further searches.
+/// Returns the best choice of a search with the heaviest candidates first, a search that first
+/// accepts the candidates in place in the declaration order, and `restarts` further searches.
 pub(super) fn choose(component: &Component, restarts: u32, rng: &mut impl Rng) -> Choice {
     let heaviest_first = by_weight(component);
     let mut best = accept(Accepted::none(component), Vec::new(), &heaviest_first);

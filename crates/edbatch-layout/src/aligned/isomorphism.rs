@@ -73,9 +73,9 @@ impl Matcher {
         isomorphic
     }
 
-    /// Matches a node, of which the children, from right to left, belong to the first candidate.
-    /// Returns its image, and adds the pair; or returns `NONE`, and adds the constraints that the
-    /// second candidate lacks. `is_root` tells that no other node of the candidate is above.
+    /// Matches a node, given its children that belong to the first candidate, from right to left.
+    /// Returns the node's image, and adds the pair; or returns `NONE`, and adds the constraints
+    /// that the second candidate lacks. `is_root`: the candidate has no other node above.
     fn match_node(
         &mut self,
         tree: &Snapshot,

@@ -26,7 +26,7 @@ pub enum Fate {
     InPlace,
     /// All positions read one variable, in place.
     Broadcast,
-    /// Copied to contiguous memory before the batch, or, for its result, to other memory after it.
+    /// An argument is copied to contiguous memory before the batch, a result elsewhere after it.
     Copied,
 }
 

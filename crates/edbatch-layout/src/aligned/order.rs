@@ -1,8 +1,8 @@
 //! Derives an order of the variables from the tree and the relation of its nodes.
 //!
 //! Related nodes form classes, each with a root. The children of a root stay in the tree's order.
-//! The children of any other node are put in the order that corresponds to it: child `i` goes where
-//! the root has its child `label(i)`.
+//! The children of any other node are put in the corresponding order: child `i` goes where the root
+//! has its child `label(i)`.
 //!
 //! *Source*: `GetLeafOrder` of the paper's appendix. *Cost*: O(variables).
 

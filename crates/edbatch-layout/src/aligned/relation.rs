@@ -15,8 +15,8 @@
 //! - If they are the same node, this label must be the identity. Otherwise no order satisfies all
 //!   requirements.
 //!
-//! *Source*: `Union` of the paper's appendix. Its formula, `σ₃⁻¹ σ₄ σ₂⁻¹ σ₁`, composes labels of
-//! which one does not end where the next begins. That breaks the law for permutations, which do not
+//! *Source*: `Union` of the paper's appendix. Its formula, `σ₃⁻¹ σ₄ σ₂⁻¹ σ₁`, composes labels that
+//! do not all begin where the previous one ends. That breaks the law for permutations, which do not
 //! commute.
 //! *Cost*: O(α) compositions per operation; a composition is linear in the number of children.
 

@@ -107,9 +107,9 @@ impl Snapshot {
         below.iter().map(|node| node.variable).filter(|&variable| variable != NONE)
     }
 
-    /// Returns the ids of a candidate's nodes, which have no leaves but its variables.
-    /// *Invariant*: the variables are consecutive in every order of the tree, so the ids are a
-    /// range. The nodes are a sub-tree, or the sub-trees of adjacent children of a Q-node.
+    /// Returns the ids of a candidate's nodes: all leaves below them are variables of the
+    /// candidate. *Invariant*: the variables are consecutive in every order of the tree, so the ids
+    /// are a range. The nodes are a sub-tree, or the sub-trees of adjacent children of a Q-node.
     pub(super) fn nodes_of(&self, positions: &[u32]) -> RangeInclusive<u32> {
         let leaves = || positions.iter().map(|&variable| self.leaf(variable));
         let first = leaves().min().expect("candidates have positions");

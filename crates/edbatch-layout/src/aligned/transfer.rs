@@ -6,12 +6,12 @@
 //! by them.
 //!
 //! *A failed reduction is a proof.* Consider an order that uses all accepted candidates in place.
-//! Each candidate is contiguous in it, so the tree allows it at first. Where the tree keeps the
-//! variables at some positions of a candidate consecutive, they are consecutive in this order too.
-//! The batch's other accepted candidates have their positions in the same order, so their variables
-//! at these positions are also consecutive. Hence the order satisfies every transferred constraint,
-//! and the tree still allows it after each reduction. If a reduction leaves no order, then no order
-//! uses all accepted candidates in place.
+//! Each candidate is contiguous in this order, so the tree allows the order at first. Where the
+//! tree keeps the variables at some positions of a candidate consecutive, they are consecutive in
+//! this order too. The batch's other accepted candidates have their positions in the same order, so
+//! their variables at these positions are also consecutive. Hence the order satisfies every
+//! transferred constraint, and the tree still allows it after each reduction. If a reduction leaves
+//! no order, then no order uses all accepted candidates in place.
 //!
 //! The sequence of the reductions has no effect on the orders of the final tree.
 //!

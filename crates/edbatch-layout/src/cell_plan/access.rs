@@ -115,7 +115,7 @@ impl CellStep {
         }
     }
 
-    /// Sorts the outputs of an element-wise step by their places, after these have changed.
+    /// Sorts the outputs of an element-wise step by their places, after the places have changed.
     pub(crate) fn sort_outputs(&mut self) {
         if let Self::Elementwise { outputs, program, .. } = self {
             let mut order: Vec<usize> = (0..outputs.len()).collect();

@@ -1,4 +1,4 @@
-//! Checks the way back of a training plan, and what gradients of parameters are summed from.
+//! Checks the backward pass of a training plan, and the rows from which gradients are summed.
 
 use std::ops::Range;
 
@@ -26,7 +26,7 @@ use crate::training_plan::TrainingPlan;
 /// *Cost*: O(arena + edges × cache lines of a row).
 ///
 /// # Errors
-/// The first violation. Steps of the way back are counted on from those forward.
+/// The first violation. Steps of the backward pass are numbered after all forward steps.
 ///
 /// # Panics
 /// If the program is not for training, or `has_gradient` has another length than the wanted values.
@@ -70,8 +70,8 @@ pub fn check_training(
     back.end().map_err(at(end))
 }
 
-/// A term of a value's gradient: an output gradient by its number, or what a call contributes, with
-/// the index of the value among its arguments.
+/// A term of a value's gradient: an output gradient, by its number, or the contribution of a call,
+/// with the index of the value among the call's arguments.
 #[derive(Clone, Copy)]
 enum Term {
     Output(usize),
@@ -98,7 +98,7 @@ impl Terms {
         for (number, ((value, _), _)) in outputs.enumerate() {
             terms.of(*value).push(Term::Output(number));
         }
-        // Readers follow their arguments, so a node's terms are complete when it is visited.
+        // From last to first: all readers of a node come before it, so its terms are complete.
         for node in (0..graph.nodes()).rev().map(NodeId::new) {
             let Some(adjoint) = program.adjoint(graph.kind(node)) else { continue };
             if terms.nodes[node.index()].is_empty() {
@@ -264,8 +264,8 @@ impl Back<'_> {
         Ok(())
     }
 
-    /// Returns what a call contributes to the gradient of a field of one of its arguments: its
-    /// owner, and the cell and the field of its record.
+    /// Returns the contribution of a call to the gradient of a field of one of its arguments: the
+    /// owner of the row that holds it, and the cell and the field of that row's record.
     fn contributed(&self, node: NodeId, argument: u32, field: usize) -> Option<(Owner, Kind, u16)> {
         let MiniBatch { program, graph, .. } = *self.replay.mini_batch;
         let adjoint = program.adjoint(graph.kind(node)).expect("it contributes");
@@ -314,7 +314,7 @@ impl Back<'_> {
         }
     }
 
-    /// Checks what gradients of parameters and of given values are summed from.
+    /// Checks the rows from which gradients of parameters and of given values are summed.
     fn end(&self) -> Checked {
         let MiniBatch { program, graph, .. } = *self.replay.mini_batch;
         let Plan { operands, .. } = &self.plan.back;

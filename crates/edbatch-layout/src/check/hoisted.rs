@@ -1,7 +1,6 @@
 //! Checks hoisted rows: prologues run before the batches that need them, and each call reads its
 //! own row.
 
-use std::collections::HashSet;
 use std::ops::Range;
 
 use edbatch_graph::RecordId;
@@ -58,7 +57,7 @@ impl Replay<'_> {
         Ok(operands[read])
     }
 
-    /// Returns the table rows that a prologue step reads. They must be distinct.
+    /// Returns the table rows that a prologue step reads. No other step may compute them.
     fn table_rows(
         &mut self,
         step: &Step,
@@ -69,19 +68,16 @@ impl Replay<'_> {
         let Operand::Table { start } = operand else {
             return Err(format!("expected rows of table {table}, got {operand:?}"));
         };
-        if std::mem::replace(&mut self.hoisted[step.cell.index()], true) {
-            return Err(format!("the table of {} is hoisted twice", step.cell));
-        }
         let rows = self.claim(start, step.calls as usize)?;
         let table = &program.network()[step.cell].tables()[table];
         let width = program.table_width(table);
-        let mut distinct = HashSet::new();
+        let hoisted = &mut self.hoisted[step.cell.index()];
         rows.iter()
             .map(|&at| match at / width {
                 row if at % width != 0 || row >= table.rows => {
                     Err(format!("hoists from {at}, which is not a row of the table"))
                 }
-                row if !distinct.insert(row) => Err(format!("row {row} is hoisted twice")),
+                row if !hoisted.insert(row) => Err(format!("row {row} is hoisted twice")),
                 row => Ok(Argument::Row(row)),
             })
             .collect()

@@ -87,13 +87,13 @@ impl<'a> Replay<'a> {
         list.ok_or_else(|| format!("a list of {calls} rows at {start}, beyond the plan's lists"))
     }
 
-    /// Checks the values at a port that takes any number: a row for each of a call's, in order.
+    /// Checks the values at a port that takes any number: a row for each value of a call, in order.
     fn many(&self, reading: &Reading<'_>, port: usize, ends: u32, rows: u32) -> Checked {
         let nodes = reading.batch.nodes;
         let ends = self.list(ends, nodes.len())?;
         let mut begin = 0;
         for (&end, &node) in ends.iter().zip(nodes) {
-            // It is the last port; each earlier port takes one value.
+            // This is the last port; each earlier port takes one value.
             let values = self.mini_batch.graph.values(node).skip(port);
             if u64::from(begin) + values.len() as u64 != u64::from(end) {
                 let (got, expected) = (i64::from(end) - i64::from(begin), values.len());

@@ -188,7 +188,7 @@ fn stacked(
     Ok(stacked)
 }
 
-/// Adds a product to `start`, if given: a vector with an element for each row of the product.
+/// Adds a product to `start`, if given. `start` has an element for each row of the product.
 fn added(
     start: Option<Vec<Term>>,
     mut product: Vec<Term>,

@@ -33,7 +33,7 @@ pub(super) enum Expression {
     Fold(Term),
     /// An element divided by the number of values at a port.
     Share { port: u16, of: Term },
-    /// The number of values at a port with this element.
+    /// The number of values at a port whose element with this number equals `like`.
     Ties { port: u16, element: u32, like: Term },
     /// An element of [`CellStep::AttentionBack`](crate::CellStep::AttentionBack), for lists of the
     /// query's and the gradient's elements.
@@ -45,16 +45,17 @@ pub(super) enum Expression {
     /// An operation on two elements. [`Terms::binary`] sorts the elements if the operation
     /// commutes.
     Binary(Binary, Term, Term),
-    /// An element of a list after a softmax or a norm: its number, and the bits of its ε.
+    /// An element of a list after a softmax or norm; `by` is the function's number and ε's bits.
     Normalized { list: Term, element: u32, by: (u8, u32) },
-    /// The inner product of two lists in the order of [`Op::Dot`], sorted: it commutes.
+    /// The inner product of two lists, in the order of [`Op::Dot`]. The lists are sorted.
     InnerProduct(Term, Term),
-    /// An element of the row of a list, of rows of this width, that the call names.
+    /// An element of the row that the call names, in a list of rows of this width.
     Selected { list: Term, table: u16, width: u32, element: u32 },
     /// An element of the vector that is 1 at the index that the call names, else 0.
     OneHot { table: u16, element: u32 },
-    /// An element of the weighted sum of the values at a port. The weights are the softmax of a
-    /// field's element, or of the products of a query and a field that begins there.
+    /// An element of the weighted sum of the values at a port. The weights are the softmax of
+    /// element number `scores` of each value, or of the products of a query and the field that
+    /// begins there.
     Attended { port: u16, query: Option<Term>, scores: u32, value: u32 },
 }
 
@@ -139,7 +140,7 @@ impl Terms {
         normalized
     }
 
-    /// Returns the inner products of the rows of two matrices with this number of columns.
+    /// Returns the inner products of corresponding rows of two matrices of `columns` columns.
     pub(super) fn dot(&mut self, left: &[Term], right: &[Term], columns: usize) -> Vec<Term> {
         let mut dots = Vec::new();
         for (left, right) in left.chunks(columns.max(1)).zip(right.chunks(columns.max(1))) {
@@ -150,7 +151,7 @@ impl Terms {
         dots
     }
 
-    /// Returns the row of a matrix with this number of columns that the call names.
+    /// Returns the row that the call names, of a matrix with `width` columns.
     pub(super) fn select(&mut self, table: u16, matrix: &[Term], width: u32) -> Vec<Term> {
         let list = self.of(Expression::List(matrix.to_vec()));
         let selected = |element| Expression::Selected { list, table, width, element };
@@ -201,13 +202,13 @@ impl Terms {
         elements.iter().map(|&of| self.of(Expression::Share { port, of })).collect()
     }
 
-    /// Counts the values at a port that have these elements, from element `from` on.
+    /// For each i, counts the values at a port whose element `from + i` equals `like[i]`.
     pub(super) fn ties(&mut self, port: u16, from: u32, like: &[Term]) -> Vec<Term> {
         let ties = |(element, &like)| self.of(Expression::Ties { port, element, like });
         (from..).zip(like).map(ties).collect()
     }
 
-    /// Returns the gradient of attention's query, and what the gradients of values read.
+    /// Returns the gradient of attention's query, and what the gradients of values need.
     pub(super) fn attention_back(
         &mut self,
         of: AttentionFields,

@@ -24,7 +24,7 @@ pub(crate) struct Compiled {
     pub(crate) moves: Vec<Move>,
 }
 
-/// Emits the steps of a cell whose variables have been placed, without those that nothing reads.
+/// Emits the steps of a cell whose variables have been placed. Drops steps with unread results.
 pub(super) fn emit(
     equations: &Equations<'_>,
     idioms: &Idioms,
@@ -131,7 +131,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Emits one step for operations of equal width. In `run`, each follows its operands.
+    /// Emits one step for operations of equal width. Each operation of `run` follows its operands.
     fn elementwise(&mut self, run: &[Var]) {
         let (equations, width) = (self.equations, self.equations.width(run[0]));
         let mut inputs: Vec<Place> = Vec::new();
@@ -274,7 +274,8 @@ impl Emitter<'_> {
         CellStep::Normalize { by, from, rows, width, out }
     }
 
-    /// Emits a product of matrices, and the sum with its bias. Its right factor may be in pieces.
+    /// Emits a product of matrices, with the sum of the product and its bias, if it has one. The
+    /// right factor may be in pieces.
     fn matrix_product(&mut self, product: Var) {
         let equations = self.equations;
         let &[left, right] = equations.operands(product) else {
@@ -380,6 +381,22 @@ mod tests {
     }
 
     #[test]
+    fn a_product_begins_from_its_bias() {
+        let start = "out+0 = w1+0 + (w0) port0+0 [4, 4]";
+        check("x -> p = w1 x + b1 | p", CellStyle::Planned, &[start]);
+        check(
+            "x -> p = b1 + w1 x | p",
+            CellStyle::Planned,
+            &["out+0 = w0+0 + (w1) port0+0 [4, 4]"],
+        );
+        // An element-wise step adds the bias, and products of one vector stay one step.
+        for cell in ["x -> p = tanh (w1 x + b1) | p", "x -> p = w1 x + b1, q = w2 x + b2 | p q"] {
+            let steps = CellText::parse(cell).compiled(CellStyle::Planned);
+            assert!(steps.lines().count() == 3 && !steps.contains(" + ("), "{steps}");
+        }
+    }
+
+    #[test]
     fn each_batch_is_a_kernel() {
         let cell = "x h:c -> i = w1 x + b1, f = w2 x + b2, g = tanh i * c, e = tanh f * h | g e";
         check(
@@ -409,6 +426,24 @@ mod tests {
         for style in [CellStyle::Paper, CellStyle::Batched, CellStyle::Declaration] {
             let steps = CellText::parse(cell).compiled(style);
             assert!(!steps.contains("out+0 = s") && steps.lines().count() == 3, "{steps}");
+        }
+    }
+
+    #[test]
+    fn attention_reads_values_in_place() {
+        let cell = "x many:k:v -> q = w1 x, y = attend q many, z = softmax many, s = y + z | s";
+        let steps = [
+            "s0+0 = sum of port1+4 by softmax of port1+0 [4 heads, 4]",
+            "s1+0 = (w0) port0+0 [4, 4]",
+            "element-wise [4]: r0 = s1+0; r1 = 0.5 r0; s2+0 = r1",
+            "s3+0 = sum of port1+4 by softmax of s2+0 · port1+0 [4] [2 heads, 4]",
+            "element-wise [4]: r0 = s3+0; r1 = s0+0; r2 = r0 + r1; out+0 = r2",
+        ];
+        check(cell, CellStyle::Planned, &steps);
+        for style in [CellStyle::Paper, CellStyle::Batched, CellStyle::Declaration] {
+            let compiled = CellText::parse(cell).compiled(style);
+            assert_eq!(compiled.lines().count(), 1 + steps.len(), "{compiled}");
+            assert_eq!(compiled.matches("= sum of port1+4 by softmax of").count(), 2, "{compiled}");
         }
     }
 

@@ -20,7 +20,8 @@ use crate::record_layout::next_line;
 use classify::{Parts, classify};
 use row::Row;
 
-/// Divides a cell by one argument: the first for which a product depends on no other argument.
+/// Divides a cell in two, so that the prologue depends on one argument: the first for which a
+/// product depends on no other argument.
 pub(super) fn hoist(plan: &CellPlan) -> Option<Hoisted> {
     let read = plan.steps.iter().flat_map(CellStep::reads).map(|(place, _)| place.base);
     let mut arguments: Vec<Base> =
@@ -136,6 +137,20 @@ mod tests {
                 "out+0 = (w2) s1+0 [4, 4]",
                 "body",
                 "s2+0 = hoisted+0 + (w3) port0+0 [4, 4]",
+                "element-wise [4]: r0 = s2+0; r1 = tanh r0; out+0 = r1",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_query_of_attention_is_hoisted_and_attention_is_not() {
+        check(
+            "table many:k:v -> y = attend (w1 t) many, z = tanh y | z",
+            &[
+                "s0+0 = (w0) table0+0 [4, 4]",
+                "element-wise [4]: r0 = s0+0; r1 = 0.5 r0; out+0 = r1",
+                "body",
+                "s2+0 = sum of port0+4 by softmax of hoisted+0 · port0+0 [4] [2 heads, 4]",
                 "element-wise [4]: r0 = s2+0; r1 = tanh r0; out+0 = r1",
             ],
         );

@@ -2,9 +2,9 @@
 //!
 //! A sum of products needs no addition: the second product accumulates into the place of the first.
 //! The result is bit-identical, because each dot product is summed separately and then added. A
-//! concatenation that only matrix products read, as their right factor, is not materialised: they
-//! read its pieces. A matrix product also adds the bias of its rows, and a product of a parameter
-//! and a vector begins from its bias.
+//! concatenation that only matrix products read, as their right factor, is not materialised: these
+//! products read its pieces. A matrix product also adds the bias of its rows, and a product of a
+//! parameter and a vector begins from its bias.
 
 use edbatch_graph::{Op, Shape, Var};
 
@@ -115,9 +115,9 @@ impl Idioms {
         }
     }
 
-    /// Finds sums of a parameter and a product of a parameter and a vector. An element-wise
-    /// operation that reads the sum would add the bias in its own step, and products of one vector
-    /// run as one step, which has no common bias: such sums are left alone.
+    /// Finds sums of a parameter (the bias) and a product of a parameter and a vector. Leaves out
+    /// sums that an element-wise operation reads, because its step adds the bias, and sums whose
+    /// vector has several products, because these run as one step without a common bias.
     fn find_starts(&mut self, equations: &Equations<'_>) {
         let vector = |product: Var| {
             equations.weight(product).map(|_| elements(equations, equations.operands(product)[1]))

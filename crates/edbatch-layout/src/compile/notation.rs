@@ -2,15 +2,17 @@
 //!
 //! A cell is a line such as `x h:c -> h = tanh (w x + u h + b) | h`. The ports precede the arrow,
 //! each with its fields: `table` stands for a row of a table, and `many` for a port with any number
-//! of values, which are summed. Equations follow, separated by commas, and the returned variables
-//! after `|`. Adjacent factors are multiplied. Of the parameters, `w` and `u` are 4 × 4 matrices,
-//! `v` is 4 × 8, `b` is a vector, and `t` is a row of a table. `[x y]` is a concatenation,
-//! `x'` the first half of x. `matrix x` and `vector m` reshape 4 elements to 2 × 2 and back.
-//! Vectors have 4 elements; upper-case names are 4 × 4 matrices.
+//! of values, which are summed. `many:k:v` is such a port whose values have two fields: `attend q
+//! many` is attention with the query q, `softmax many` takes k as the scores of v. Equations
+//! follow, separated by commas, and the returned variables after `|`. Adjacent factors are
+//! multiplied. Of the parameters, `w` and `u` are 4 × 4 matrices, `v` is 4 × 8, `b` is a vector,
+//! and `t` is a row of a table. `[x y]` is a concatenation, `x'` the first half of x. `matrix x` and
+//! `vector m` reshape 4 elements to 2 × 2 and back. Vectors have 4 elements; upper-case names are
+//! 4 × 4 matrices.
 
 use std::collections::{BTreeMap, HashMap};
 
-use edbatch_graph::{Cell, CellBuilder, Network, Shape, Tensor, Var};
+use edbatch_graph::{Cell, CellBuilder, Network, Shape, Tensor, Values, Var};
 
 use super::CellStyle;
 use super::equations::Equations;
@@ -49,11 +51,14 @@ impl CellText {
         };
         let ports = ports.split_whitespace().filter(|port| *port != "table");
         let ports: Vec<Vec<&str>> = ports.map(|port| port.split(':').collect()).collect();
-        let records: Vec<_> = ports.iter().map(|port| record(&mut network, port)).collect();
+        // Without the word `many` of `many:k:v`.
+        let fields = |port: &Vec<&'_ str>| port.len().saturating_sub(2);
+        let records: Vec<_> =
+            ports.iter().map(|port| record(&mut network, &port[fields(port)..])).collect();
         let output = record(&mut network, &returned);
         let mut names = HashMap::new();
         let cell = network.cell("cell", output, |cell| {
-            let mut scope = Scope { cell, tensors: HashMap::new() };
+            let mut scope = Scope { cell, tensors: HashMap::new(), values: None };
             for (fields, &record) in ports.iter().zip(&records) {
                 match fields[..] {
                     [name] if name.starts_with("many") => {
@@ -68,6 +73,7 @@ impl CellText {
                         let [a, b] = cell.one(first, record);
                         scope.tensors.extend([(first.into(), a), (second.into(), b)]);
                     }
+                    ["many", _, _] => scope.values = Some(cell.many("many", record)),
                     _ => unreachable!("a port has one field or two"),
                 }
             }
@@ -149,6 +155,8 @@ pub(super) fn regions(cell: &CellText, places: &Places) -> String {
 struct Scope<'c> {
     cell: &'c CellBuilder,
     tensors: HashMap<String, Tensor<'c>>,
+    /// The port `many:k:v`.
+    values: Option<Values<'c>>,
 }
 
 impl<'c> Scope<'c> {
@@ -227,7 +235,14 @@ impl<'t> Parser<'t> {
             }
             "tanh" => self.factor(scope).tanh(),
             "sigmoid" => self.factor(scope).sigmoid(),
-            "softmax" => self.factor(scope).softmax(),
+            "attend" => {
+                let query = self.factor(scope);
+                self.values(scope).expect("the port").attention(query, "k", "v", 2, 0.5)
+            }
+            "softmax" => match self.values(scope) {
+                Some(values) => values.softmax_sum("k", "v"),
+                None => self.factor(scope).softmax(),
+            },
             "norm" => self.factor(scope).layer_norm(0.5),
             "matrix" => self.factor(scope).reshape(Shape::Matrix(2, 2)),
             "vector" => self.factor(scope).reshape(Shape::Vector(SIZE as u32)),
@@ -237,5 +252,11 @@ impl<'t> Parser<'t> {
             Some(_) => value.slice(0, value.shape().rows_and_columns().0 / 2),
             None => value,
         }
+    }
+
+    /// Returns the values of the port `many:k:v`, if it is next.
+    fn values<'c>(&mut self, scope: &Scope<'c>) -> Option<Values<'c>> {
+        let values = scope.values?;
+        self.words.next_if_eq(&"many").map(|_| values)
     }
 }

@@ -1,11 +1,12 @@
 //! Chooses a place for every variable of a cell.
 //!
 //! Returned results are computed in the output row, and operands of a concatenation inside the
-//! concatenation. Ready products that read the same vector form a *stack*. They are one step if
-//! their results are contiguous, and if either all overwrite their results or all accumulate.
-//! Stacks can share results: in a TreeLSTM, the stacks of both children add to i, o and u, but
-//! each child has its own forget gate. Only some orders keep the results of every stack together,
-//! such as `f_l i o u f_r`; [`aligned::plan`] finds one that does so for all stacks, or for most.
+//! concatenation. Ready products that read the same vector form a *stack*. The products of a stack
+//! are one step if their results are contiguous, and if either all overwrite their results or all
+//! accumulate. Stacks can share results: in a TreeLSTM, the stacks of both children add to i, o and
+//! u, but each child has its own forget gate. Only some orders keep the results of every stack
+//! together, such as `f_l i o u f_r`; [`aligned::plan`] finds one that does so for all stacks, or
+//! for most.
 //!
 //! *Source*: section 3.2 of the paper. *Cost*: one call of [`aligned::plan`] for each group of
 //! stacks.
@@ -26,21 +27,22 @@ pub(super) const SEARCH: Search = Search { seed: 0, restarts: 4, tests: 64 };
 /// The choice of results that share a region of scratch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Regions {
-    /// None share; operands of concatenations are copied.
+    /// No results share a region; operands of concatenations are copied.
     Declared,
-    /// Only the operands of a concatenation share.
+    /// Only the operands of a concatenation share a region.
     Apart,
-    /// Like `Apart`, and so do products that read one vector, in the order of their declaration.
+    /// Like `Apart`, and products that read one vector share a region, in the order of their
+    /// declaration.
     ByVector,
-    /// Like `Apart`, and so do products that read one vector or accumulate into each other's
-    /// results, in an order that keeps each stack of products together.
+    /// Like `Apart`, and products that read one vector or accumulate into each other's results
+    /// share a region, in an order that keeps each stack of products together.
     Shared,
 }
 
-/// The place of a returned product, or sum of products, of a variable that is returned too.
+/// The place of a returned product, or sum of products, that reads a returned vector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Returned {
-    /// The output. The other variable is copied to scratch before the product reads it.
+    /// The output. The vector is copied to scratch before the product reads it.
     InPlace,
     /// Scratch. It is copied to the output.
     Copied,
@@ -122,7 +124,7 @@ pub(super) fn target(idioms: &Idioms, product: Var) -> Var {
     }
 }
 
-/// Returns true if a variable is a product of a returned vector, or a sum with such a term.
+/// Returns true if a variable is a product with a returned vector, or a sum with such a term.
 fn multiplies_output(equations: &Equations<'_>, idioms: &Idioms, var: Var) -> bool {
     equations.vars().any(|product| {
         target(idioms, product) == var
@@ -295,8 +297,8 @@ impl Places {
     }
 }
 
-/// Returns each variable's index in an order that makes the variables of each set consecutive: of
-/// all sets if possible, else of most.
+/// Returns each variable's index in an order that makes the variables of each set consecutive: for
+/// all sets if possible, else for most.
 fn order_of(variables: usize, together: Vec<Vec<u32>>) -> Vec<u32> {
     let batches = together.into_iter().filter(|set| set.len() > 1);
     let batches = batches.map(|set| AlignedBatch::uniform([set], 1)).collect();

@@ -299,6 +299,14 @@ mod tests {
     }
 
     #[test]
+    fn attention_is_a_group_between_its_query_and_its_readers() {
+        check(
+            "x many:k:v -> q = w1 x, y = attend q many, z = softmax many, s = y + z | s",
+            "run z; (q); fused v3; run y; fused s",
+        );
+    }
+
+    #[test]
     fn each_operation_is_a_group_without_a_planner() {
         let cell = CellText::parse("x h -> p = w1 x, q = u1 h, i = p + q, c = tanh i | c");
         let groups = one_by_one(&cell.equations());

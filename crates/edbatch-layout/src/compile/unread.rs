@@ -10,8 +10,8 @@ use super::Compiled;
 use super::hoist::regions_of;
 use crate::cell_plan::{Base, CellStep, Place};
 
-/// Drops the steps that nothing reads. [`check_cell`](crate::check_cell()) proves that a plan
-/// lacks no other.
+/// Drops the steps whose results nothing reads. [`check_cell`](crate::check_cell()) proves that a
+/// plan has all other steps.
 pub(super) fn drop_unread(mut compiled: Compiled) -> Compiled {
     let kept = kept(&compiled.plan.steps, &compiled.plan.regions);
     if kept.iter().all(|&kept| kept) {
@@ -29,9 +29,9 @@ pub(super) fn drop_unread(mut compiled: Compiled) -> Compiled {
     compiled
 }
 
-/// Returns for each step true if it is kept.
+/// Returns, for each step, true if the step is kept.
 fn kept(steps: &[CellStep], regions: &[u32]) -> Vec<bool> {
-    // By region and element: true if a later kept step reads it.
+    // By region and element: true if a later step that is kept reads the element.
     let mut read: Vec<Vec<bool>> =
         regions.iter().map(|&width| vec![false; width as usize]).collect();
     let mut kept = vec![false; steps.len()];
@@ -51,7 +51,7 @@ fn kept(steps: &[CellStep], regions: &[u32]) -> Vec<bool> {
     kept
 }
 
-/// Returns the marks of elements in scratch; none for elements elsewhere.
+/// Returns the marks of elements in scratch, or no marks for elements elsewhere.
 fn elements(read: &mut [Vec<bool>], Place { base, offset }: Place, width: u32) -> &mut [bool] {
     match base {
         Base::Scratch(region) => {

@@ -147,7 +147,7 @@ fn sum<'a>(
 }
 
 /// Fuses `f(x)` into an operation that also reads `others` and replaces the operations that compute
-/// `inner`. The second form applies if `x` is a sum that no other operation reads.
+/// `inner`. The form is `of_sum` if `x` is a sum that no other operation reads, else `of_value`.
 fn gated<'a>(
     f: Function,
     x: Register,

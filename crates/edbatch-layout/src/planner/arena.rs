@@ -76,8 +76,8 @@ pub(super) struct Span {
     /// The offset, once the span is allocated.
     pub(super) start: u64,
     pub(super) len: u64,
-    /// The last batch that reads one of its rows, or [`Span::KEPT`] if it is read after the plan.
-    /// For the way back, batches are counted on in the order in which their adjoints run.
+    /// The last batch that reads one of its rows, or [`Span::KEPT`] if the span is read after the
+    /// plan. Batches of the backward pass are numbered after all forward batches, as they run.
     pub(super) last: u32,
     /// The next span that is freed after the same batch.
     pub(super) next: Option<u32>,

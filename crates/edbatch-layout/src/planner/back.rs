@@ -1,5 +1,5 @@
-//! Plans the way back: the adjoints of batches in reverse order, and the rows that gradients of
-//! parameters are summed from.
+//! Plans the backward pass: the adjoints of batches in reverse order, and the rows from which the
+//! gradients of parameters are summed.
 
 use edbatch_graph::{Adjoint, Arity, Dag, Graph, Kind, NodeId, PairAdjoint, Source, Value};
 
@@ -9,12 +9,12 @@ use crate::plan::{Action, Operand, Plan, Step, ValueRow, Want};
 use crate::program::Program;
 use crate::training_plan::{CallSums, GivenSum, TrainingPlan};
 
-/// Facts about the way back. Values are numbered: nodes first, then given values.
+/// Facts about the backward pass. Values are numbered: nodes first, then given values.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Back {
     /// By node: true if the loss depends on it, and its cell has an adjoint.
     live: Vec<bool>,
-    /// By batch: true if a call is live. Then all its calls run back, also those that are not read.
+    /// By batch: true if a call is live. Then the adjoints of all its calls run, live or not.
     returns: Vec<bool>,
     /// By node: the row of its adjoint call.
     row_of: Vec<u32>,
@@ -38,7 +38,7 @@ impl Planner {
     /// *Cost*: O(nodes + edges × fields).
     ///
     /// # Errors
-    /// Like [`plan`](Self::plan), for both ways together.
+    /// Like [`plan`](Self::plan), for the forward and the backward plan together.
     ///
     /// # Panics
     /// Like [`plan`](Self::plan), or if `has_gradient` has another length than the wanted values.
@@ -92,7 +92,7 @@ impl Planner {
         back: &Back,
     ) {
         let end = 2 * schedule.len() as u32;
-        // The caller reads wanted values between both ways.
+        // The caller reads wanted values between the forward and the backward pass.
         for (value, _) in wanted {
             if let Source::Node(node) = value.source() {
                 let span = &mut self.spans[self.batch_of[node.index()] as usize];
@@ -337,7 +337,7 @@ impl Back {
         outputs.chain(readers.iter().filter_map(contributed))
     }
 
-    /// Lists what gradients of parameters and of given values are summed from.
+    /// Lists the rows from which gradients of parameters and of given values are summed.
     fn list_sums(
         &self,
         &MiniBatch { program, graph, .. }: &MiniBatch<'_>,
@@ -377,7 +377,7 @@ impl Back {
                 let terms = self.terms(program, graph, graph.nodes() + index, field as u16, within);
                 lists.extend(terms);
                 let outputs = before(&self.output_ends, graph.nodes() + index).len();
-                // First calls first, so that the sums of successive parts are one chain.
+                // The first calls come first, so that sums of successive parts are one chain.
                 lists[start + outputs..].reverse();
                 if lists.len() > start {
                     let rows = start as u32..lists.len() as u32;
@@ -402,7 +402,7 @@ fn contributions<'a>(
     values.filter(move |&(_, argument)| adjoint.contributes((argument as usize).min(last)))
 }
 
-/// Returns the number of a value: nodes, then given values.
+/// Returns the number of a value. Nodes are numbered first, then given values.
 fn index_of(graph: &Graph, value: Value) -> usize {
     match value.source() {
         Source::Node(node) => node.index(),
@@ -410,7 +410,7 @@ fn index_of(graph: &Graph, value: Value) -> usize {
     }
 }
 
-/// Turns counts, each one place after its index, into the starts of ranges.
+/// Replaces counts by running sums: if the count of range i is at i + 1, its start is then at i.
 fn running_sums(counts: &mut [u32]) {
     let mut sum = 0;
     for count in counts {

@@ -163,12 +163,17 @@ impl Groups {
         })
     }
 
-    /// Returns the group whose first batch is this one, if there is one, and the group's index.
-    pub(super) fn begun_by(&self, batch: usize) -> Option<(usize, Group)> {
-        let index = self.shares[batch]?.group as usize;
-        let group = &self.groups[index];
-        let begins = self.batches[group.batches.start] as usize == batch;
-        begins.then(|| (index, group.clone()))
+    /// Returns true if a batch is the first one of its group.
+    pub(super) fn begins(&self, batch: usize) -> bool {
+        self.shares[batch].is_some_and(|share| {
+            let group = self.of(share.group);
+            self.batches[group.batches.start] as usize == batch
+        })
+    }
+
+    /// Returns a group.
+    pub(super) fn of(&self, group: u32) -> &Group {
+        &self.groups[group as usize]
     }
 
     /// Returns the batches of a group, in order.

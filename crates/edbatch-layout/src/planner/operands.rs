@@ -1,5 +1,5 @@
 //! Plans the operands of batches: a span if rows are at equal distances, else a list. A prologue is
-//! planned just before the first of the batches that share it.
+//! planned just before the first of the batches that share it, or that name one of its rows.
 
 use edbatch_graph::{Graph, NodeId};
 
@@ -55,8 +55,9 @@ impl Planner {
         }
     }
 
-    /// Plans the prologue step that a group of batches shares, if this is the group's first batch.
-    /// Otherwise does nothing.
+    /// Plans the prologue steps that must run before a batch: the step that a group of batches
+    /// shares, before the first of them; for a table, the blocks of distinct rows that the batch
+    /// names and no earlier batch of its kind.
     pub(super) fn hoist(
         &mut self,
         mini_batch: &MiniBatch<'_>,
@@ -64,34 +65,44 @@ impl Planner {
         plan: &mut Plan,
         progress: &mut Progress,
     ) -> Result<(), ArenaTooLarge> {
-        let Some((index, group)) = self.groups.begun_by(batch) else { return Ok(()) };
+        let Some(Share { group: index, .. }) = self.groups.share(batch) else { return Ok(()) };
         let &MiniBatch { program, graph, schedule, .. } = mini_batch;
-        let out = self.place(schedule.len() + index)?;
-        let (kind, calls, cell) = (group.kind, group.rows, &program.network()[group.kind]);
-        let (from, _) = program.signature(kind).hoisted.expect("it is divided");
-        let operand = match from {
-            Base::Port(port) => {
+        let (span, begins) = (schedule.len() + index as usize, self.groups.begins(batch));
+        if begins {
+            self.place(span)?;
+        }
+        let (out, group) = (self.spans[span].start as u32, self.groups.of(index));
+        let (kind, cell) = (group.kind, &program.network()[group.kind]);
+        let (from, stride) = program.signature(kind).hoisted.expect("it is divided");
+        let mut step = |operand, calls, out| {
+            let operands = plan.operands.len() as u32;
+            let tables = (0..cell.tables().len()).map(|table| Base::Table(table as u16));
+            let ports = (0..cell.ports().len()).map(|port| Base::Port(port as u16));
+            let of_base = |base| if base == from { operand } else { Operand::Unread };
+            plan.operands.extend(tables.chain(ports).map(of_base));
+            plan.steps.push(Step { cell: kind, action: Action::Hoist, calls, out, operands });
+        };
+        match from {
+            Base::Port(port) if begins => {
                 let (port, start) = (usize::from(port), plan.lists.len());
-                for &batch in self.groups.batches_of(&group) {
+                for &batch in self.groups.batches_of(group) {
                     let nodes = schedule.batch(batch as usize).nodes.iter();
                     let row = |&node| self.row(graph.value(node, port), &plan.given);
                     plan.lists.extend(nodes.map(row));
                 }
                 let stride = program.record(cell.ports()[port].record).stride;
-                listed(&mut plan.lists, start, stride, out)
+                let operand = listed(&mut plan.lists, start, stride, out);
+                step(operand, group.rows, out);
             }
+            Base::Port(_) => {}
             _ => {
-                let start = progress.rows as u32;
-                progress.rows += u64::from(calls);
-                Operand::Table { start }
+                for block in self.distinct.blocks(kind, batch, self.block) {
+                    let operand = Operand::Table { start: progress.rows as u32 };
+                    progress.rows += block.len() as u64;
+                    step(operand, block.len() as u32, out + block.start * stride);
+                }
             }
-        };
-        let operands = plan.operands.len() as u32;
-        let tables = (0..cell.tables().len()).map(|table| Base::Table(table as u16));
-        let ports = (0..cell.ports().len()).map(|port| Base::Port(port as u16));
-        let of_base = |base| if base == from { operand } else { Operand::Unread };
-        plan.operands.extend(tables.chain(ports).map(of_base));
-        plan.steps.push(Step { cell: kind, action: Action::Hoist, calls, out, operands });
+        }
         Ok(())
     }
 
@@ -167,7 +178,7 @@ mod tests {
         check(&[0, 32, 64], 96, Some((0, 32)));
         check(&[96, 128], 0, Some((96, 32)));
         check(&[48], 0, Some((48, 16)));
-        // On both sides of the output; descending; equal; at unequal distances.
+        // Rows on both sides of the output; descending rows; equal rows; rows at unequal distances.
         check(&[0, 64], 32, None);
         check(&[64, 32], 96, None);
         check(&[32, 32], 96, None);

@@ -17,7 +17,7 @@ impl Program {
         let network = training.network.clone();
         let forward = training.adjoints.len();
         let mut records = RecordLayout::all(&network);
-        // Sums of parameters read the rows of many adjoint calls. If the rows are an odd number of
+        // Sums of gradients read the rows of many adjoint calls. If the rows are an odd number of
         // cache lines apart, these reads use all sets of the L1 cache.
         for cell in &network.cells()[forward..] {
             let RecordLayout { stride, .. } = &mut records[usize::from(cell.record().0)];

@@ -192,6 +192,9 @@ fn limits_of_a_line() {
     let emitted = |count| format!("{{\"calls\":[],\"emit\":[{}]}}", vec!["-1"; count].join(","));
     assert_eq!(read(emitted(1 << 22)), Ok(0));
     assert_eq!(read(emitted((1 << 22) + 1)), Err("at most 4194304 emitted values".into()));
+    let given = |element: &str| format!("{{\"give\":[[\"state\",[0,{element}]]],\"calls\":[]}}");
+    assert_eq!(read(given("3.4028235e38")), Ok(0));
+    assert_eq!(read(given("3.4028236e38")), Err("a number in the range of 32-bit floats".into()));
     // Long names are found before they are copied.
     let long = format!("{{\"calls\":[[\"{}\"]]}}", "x".repeat(1 << 20));
     assert_eq!(read(long), Err("a name of at most 256 bytes".into()));

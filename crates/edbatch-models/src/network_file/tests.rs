@@ -1,6 +1,6 @@
 //! Texts of networks: faults with their places, limits, and all operations.
 
-use edbatch_graph::{Op, training_network};
+use edbatch_graph::{Op, Shape, training_network};
 
 use super::*;
 
@@ -186,6 +186,16 @@ fn faults_have_a_place_and_an_expectation() {
     );
     check("\"table\": 0", "\"table\": null", "17:34: expected u16, got null");
     check(
+        "{\"op\": \"tanh\"",
+        "{\"op\": \"tanh\", \"rate\": null",
+        "22:31: expected a number, got null",
+    );
+    check(
+        "\"parameter\": \"embed\"",
+        "\"parameter\": \"embed\", \"size\": null",
+        "14:65: expected u32, got null",
+    );
+    check(
         "\"table\": 0",
         "\"table\": 1",
         "17:5: expected one of the cell's tables, which has 1, got cell node: v0, lookup in \
@@ -270,6 +280,17 @@ fn with_cells(cells: &str) -> String {
     )
 }
 
+/// A text with this number of records of one field, and nothing else.
+fn records(count: usize) -> String {
+    let record = |i| format!("{{\"name\":\"{i}\",\"fields\":[{{\"name\":\"x\",\"shape\":[1]}}]}}");
+    let records: Vec<String> = (0..count).map(record).collect();
+    format!(
+        "{{\"edbatch_network\":1,\"records\":[{}],\"parameters\":[],\"initial_values\":[],\
+         \"cells\":[]}}",
+        records.join(",")
+    )
+}
+
 /// The expectation of the error for a text, or nothing if it is accepted.
 fn refused(text: &str) -> String {
     network_from_json(text).map_or_else(|error| error.expected, |_| String::new())
@@ -282,7 +303,14 @@ fn limits_of_cells_and_operations() {
     assert_eq!(refused(&chains(1, 1 << 11)), "");
     assert_eq!(refused(&chains(1, (1 << 11) + 1)), "a list of at most 2048 items");
     assert_eq!(refused(&chains(8, 1 << 11)), "");
-    assert_eq!(refused(&chains(16, (1 << 10) + 1)), "at most 16384 operations in a network");
+    // Eight cells of 2,048 operations, and one of one.
+    let cell = |text: &str| {
+        let (_, cells) = text.split_once("\"cells\":[").unwrap();
+        cells.strip_suffix("]}").unwrap().to_string()
+    };
+    let one_more = [cell(&chains(8, 1 << 11)), cell(&chains(1, 1).replace("\"c0\"", "\"c8\""))];
+    let one_more = with_cells(&one_more.join(","));
+    assert_eq!(refused(&one_more), "at most 16384 operations in a network");
     let concat = |operations: usize, operands: usize| {
         let concat =
             format!(",{{\"op\":\"concat\",\"operands\":[{}]}}", vec!["0"; operands].join(","));
@@ -295,7 +323,9 @@ fn limits_of_cells_and_operations() {
     assert_eq!(refused(&concat(1, 1 << 12)), "");
     assert_eq!(refused(&concat(1, (1 << 12) + 1)), "a list of at most 4096 items");
     assert_eq!(refused(&concat(1 << 8, 1 << 12)), "");
-    assert_eq!(refused(&concat((1 << 8) + 1, 1 << 12)), "at most 1048576 operands in a network");
+    let last = ",{\"op\":\"neg\",\"operands\":[0]}],\"outputs\"";
+    let one_more = concat(1 << 8, 1 << 12).replace("],\"outputs\"", last);
+    assert_eq!(refused(&one_more), "at most 1048576 operands in a network");
 }
 
 #[test]
@@ -305,6 +335,13 @@ fn limits_of_names_items_and_bytes() {
     assert_eq!(refused(&named(&"x".repeat(257))), "a name of at most 256 bytes");
     assert_eq!(refused(&named(&"\\u0041".repeat(256))), "");
     assert_eq!(refused(&named(&"x".repeat(1 << 20))), "a name of at most 256 bytes");
+    for (code, is_allowed) in
+        [(0x00, false), (0x1f, false), (0x20, true), (0x7e, true), (0x7f, false), (0x9f, false)]
+    {
+        let expected = if is_allowed { "" } else { "a name without control characters" };
+        assert_eq!(refused(&named(&format!("\\u{code:04x}"))), expected, "{code:x}");
+    }
+    assert_eq!(refused(&named("\u{a0}")), "");
 
     let parameters = |count: usize| {
         let items: Vec<String> =
@@ -326,6 +363,16 @@ fn limits_of_names_items_and_bytes() {
     };
     assert_eq!(refused(&fields(&[1 << 15, (1 << 15) - 1])), "");
     assert_eq!(refused(&fields(&[1 << 15, 1 << 15])), "at most 65536 fields in a network");
+    assert_eq!(refused(&records(1 << 16)), "");
+    assert_eq!(refused(&records((1 << 16) + 1)), "a list of at most 65536 items");
+    let initial = |count: usize| {
+        let items = vec!["{\"record\":\"r\",\"parameters\":[\"p\"]}"; count].join(",");
+        with_cells("")
+            .replace("\"parameters\":[", "\"parameters\":[{\"name\":\"p\",\"shape\":[1]}")
+            .replace("\"initial_values\":[", &format!("\"initial_values\":[{items}"))
+    };
+    assert_eq!(refused(&initial(1 << 16)), "");
+    assert_eq!(refused(&initial((1 << 16) + 1)), "a list of at most 65536 items");
     let ports = |count: usize| {
         let ports = vec!["{\"name\":\"p\",\"record\":\"r\"}"; count].join(",");
         chains(2, 1).replacen("\"ports\":[]", &format!("\"ports\":[{ports}]"), 1).replacen(
@@ -343,5 +390,32 @@ fn limits_of_names_items_and_bytes() {
     // Values of members that do not exist are not parsed, however deep.
     for deep in ["[", "{\"a\":"] {
         assert_ne!(refused(&TREE.replacen("100, 4", &deep.repeat(1 << 20), 1)), "");
+    }
+}
+
+#[test]
+fn limits_of_shapes_and_numbers() {
+    let field = |dims: &str| {
+        let field =
+            format!("{{\"name\": \"x\", \"fields\": [{{\"name\": \"x\", \"shape\": {dims}}}]}}");
+        TREE.replacen("\"records\": [", &format!("\"records\": [{field},"), 1)
+    };
+    for (dims, is_allowed) in [
+        ("[2147483647]", true),
+        ("[2147483648]", false),
+        ("[32767, 65537]", true),
+        ("[32768, 65536]", false),
+        ("[18446744073709551615, 18446744073709551615]", false),
+    ] {
+        assert_eq!(refused(&field(dims)).is_empty(), is_allowed, "{dims}");
+    }
+    let constant = |number: &str| TREE.replacen("0.1", number, 1);
+    for (number, is_allowed) in [
+        ("3.4028235e38", true),
+        ("3.4028236e38", false),
+        ("-3.4028235e38", true),
+        ("-3.4028236e38", false),
+    ] {
+        assert_eq!(refused(&constant(number)).is_empty(), is_allowed, "{number}");
     }
 }

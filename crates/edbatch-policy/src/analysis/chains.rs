@@ -126,8 +126,8 @@ impl Chains {
         narrow.count(frontier, counted, &mut Tally { of_height: tally, starts })
     }
 
-    /// Allocates the numbers of nodes of each kind and height, for heights up to `max`. Nodes of
-    /// kinds without chains have height 1.
+    /// Allocates a counter of nodes for each kind and each height up to `max`. Nodes of kinds
+    /// without chains have height 1.
     fn lay_out_tally(&mut self, frontier: &Frontier, max: usize) {
         self.tally.clear();
         self.starts.clear();

@@ -104,7 +104,7 @@ impl KindFrontiers {
         self.kinds[kind.index()].size
     }
 
-    /// The number of columns, each kind's column, and the counts, node by node.
+    /// Returns the number of columns, each kind's column, and the counts, node by node.
     pub(crate) fn into_counts(self) -> (usize, Vec<Option<u32>>, Vec<u32>) {
         let column = |kind: &KindState| Some(kind.column).filter(|&column| column != NONE);
         let columns = self.kinds.iter().map(column).collect();

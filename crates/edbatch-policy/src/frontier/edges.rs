@@ -2,8 +2,8 @@
 
 use edbatch_graph::{Arguments, NodeId};
 
-/// The arguments and the users of all edges, ascending by user. In two arrays, so that several
-/// entries can be copied at once.
+/// The arguments and the users of all edges, ascending by user. They are in two arrays, so that
+/// several entries can be copied at once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Edges {
     pub(super) arguments: Vec<NodeId>,
@@ -35,8 +35,8 @@ impl Edges {
         self.split()
     }
 
-    /// Writes the arguments of a node from index `start` on. Returns the arrays and the number of
-    /// arguments.
+    /// Writes the arguments of a node, and the node as their user, from index `start` on. Returns
+    /// both arrays and the number of arguments.
     #[cold]
     pub(super) fn put(
         &mut self,

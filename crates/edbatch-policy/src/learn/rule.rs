@@ -46,7 +46,7 @@ pub struct RuleOutcome {
 
 /// Maximum number of mini-batches in a generation.
 const MINI_BATCHES: usize = 8;
-/// Number of rules tried in a generation. Half of them are the others, mirrored at the mean.
+/// Number of rules tried in a generation. Half of them are the other half, mirrored at the mean.
 const RULES: usize = 12;
 /// Number of the best rules of a generation, towards which the mean moves.
 const ELITE: usize = 4;

@@ -64,8 +64,8 @@ pub fn hold_out<D>(mini_batches: Vec<D>) -> (Vec<D>, Vec<D>) {
 }
 
 /// Divides mini-batches into those for learning and selection, and those for a final
-/// [`compare`](fn@crate::compare). Sets a quarter aside, at least three. Of fewer than six, sets
-/// none aside: the rest would be too few to learn on.
+/// [`compare`](fn@crate::compare). Sets a quarter aside, at least three. If there are fewer than
+/// six, sets none aside: the rest would be too few to learn on.
 #[must_use]
 pub fn set_aside<D>(mini_batches: Vec<D>) -> (Vec<D>, Vec<D>) {
     let count = mini_batches.len();

@@ -5,10 +5,10 @@
 //! all its nodes have run, some other kind reads only itself and completed kinds; and so on.
 //!
 //! Such a kind has a [ratio](crate::KindFrontiers) of 1: a node of it that is not ready waits for a
-//! remaining node of its own kind, so every node that is first among its kind is ready. By the
-//! paper's lemma, running it begins a shortest schedule. So **completing each kind before the next
-//! is optimal**, and each kind needs as many batches as its longest chain has nodes. Its weights
-//! also stay in the cache from batch to batch.
+//! remaining node of its own kind, so every node that waits for no node of its own kind is ready.
+//! By the paper's lemma, running it begins a shortest schedule. So **completing each kind before
+//! the next is optimal**, and each kind needs as many batches as its longest chain has nodes. Its
+//! weights also stay in the cache from batch to batch.
 //!
 //! Trees, stacks of recurrent layers and translators have an order. Lattices do not: their two
 //! kinds of arcs read each other.

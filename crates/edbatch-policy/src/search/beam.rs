@@ -227,7 +227,7 @@ impl Problem {
         }
     }
 
-    /// Collects the children of a level that may be shorter than the best known schedule.
+    /// Collects the children of a level that may lead to schedules of fewer than `known` batches.
     fn children(&self, level: &[State], known: usize, children: &mut Vec<Child>) {
         children.clear();
         for (parent, state) in level.iter().enumerate() {
@@ -320,7 +320,7 @@ fn become_ready(state: &mut State, node_info: &[NodeInfo], starts: &[u32], node:
     state.waiting[(starts[info.kind.index()] + info.height) as usize] -= 1;
 }
 
-/// Removes duplicates and keeps the best `width` children. Returns true if that drops none.
+/// Removes duplicates, then keeps the best `width` children. Returns true if these are all.
 fn keep_best(children: &mut Vec<Child>, hashes: &mut HashSet<u64>, width: usize) -> bool {
     let key = |child: &Child| (child.total, child.urgency, child.hash, child.parent, child.kind);
     children.sort_unstable_by_key(key);

@@ -59,7 +59,7 @@ impl TrainingState {
     /// Reads what [`to_safetensors`](Self::to_safetensors) returned for the same network and rule.
     ///
     /// # Errors
-    /// If this is not a valid safetensors file, a tensor is missing or is not expected, a tensor
+    /// If `bytes` is not a valid safetensors file, a tensor is missing or is not expected, a tensor
     /// has the wrong shape or is not f32, or memory is insufficient.
     pub fn from_safetensors(
         network: &Network,
@@ -96,11 +96,11 @@ impl TrainingState {
         Ok(Self { parameters, moments: all })
     }
 
-    /// Returns the text of [`to_safetensors`](Self::to_safetensors); an empty one if the file has
-    /// none.
+    /// Returns the text that was passed to [`to_safetensors`](Self::to_safetensors); an empty one
+    /// if the file has none.
     ///
     /// # Errors
-    /// If this is not a valid safetensors file.
+    /// If `bytes` is not a valid safetensors file.
     pub fn text(bytes: &[u8]) -> Result<String, ParameterError> {
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(ParameterError::Format)?;
         let text = header.metadata().as_ref().and_then(|metadata| metadata.get(TEXT));

@@ -10,14 +10,14 @@ use super::{BackendError, Rows, TrainingState, Update};
 /// The gradients of a mini-batch. [`Backend::training`](super::Backend::training) returns it for a
 /// program [for training](edbatch_layout::Program::for_training).
 ///
-/// A step runs each part forward ([`Backend::run`](super::Backend::run)), back, and adds its sums.
-/// [`finish`](Self::finish) completes the gradients of all parts since the last
-/// [`forget`](Self::forget). Their bits do not depend on how the inputs are divided into parts, if
-/// the parts are added in the order of their inputs.
+/// A training step runs each part forward ([`Backend::run`](super::Backend::run)) and back, and
+/// adds the part's sums. [`finish`](Self::finish) completes the gradients of all parts since the
+/// last [`forget`](Self::forget). Their bits do not depend on how the inputs are divided into
+/// parts, if the parts are added in the order of their inputs.
 pub trait Training {
-    /// Runs the way back of each part, in the slot where its forward plan ran last. Appends a loss
-    /// for each wanted value of each part, in order; 0 for those without a gradient. Values in the
-    /// slots are lost.
+    /// Runs the backward pass of each part, in the slot where its forward plan ran last. Appends a
+    /// loss for each wanted value of each part, in order; 0 for a value without a gradient. Values
+    /// in the slots are lost.
     ///
     /// # Errors
     /// If memory cannot be allocated.
@@ -52,16 +52,17 @@ pub trait Training {
     /// Sets all sums to zero, for the next mini-batch.
     fn forget(&mut self);
 
-    /// Updates the trained parameters by their gradients, on this backend and on all of its
-    /// [forks](super::Backend::fork), and sets all sums to zero. Parameters with
-    /// [`Gradient::None`] and rows without a gradient keep their bits. The caller has checked that
-    /// gradients are finite and of the parameters' shapes.
+    /// Updates the trained parameters, given their gradients, on this backend and on all of its
+    /// [forks](super::Backend::fork), and sets all sums to zero. Parameters with [`Gradient::None`]
+    /// and rows without a gradient keep their bits. The caller has checked that gradients are
+    /// finite and of the parameters' shapes.
     ///
     /// # Errors
     /// If memory for moments cannot be allocated. Then no parameter has changed.
     fn update(&mut self, update: &Update<'_>) -> Result<(), BackendError>;
 
-    /// Returns the parameters and their moments. The next update copies them if they still exist.
+    /// Returns the parameters and their moments. If the state still exists at the next update, that
+    /// update copies them.
     fn state(&self) -> TrainingState;
 
     /// Replaces the parameters and their moments.
@@ -71,7 +72,7 @@ pub trait Training {
     fn set_state(&mut self, state: &TrainingState) -> Result<(), BackendError>;
 }
 
-/// A part of a mini-batch on its way back.
+/// A part of a mini-batch, for its backward pass.
 #[derive(Clone, Copy, Debug)]
 pub struct BackPart<'a> {
     /// The slot in which it ran forward.
@@ -167,8 +168,8 @@ impl Gradients {
 }
 
 impl Gradient {
-    /// Adds another gradient of the same parameter. Rows that only the other one has are appended,
-    /// in its order.
+    /// Adds another gradient of the same parameter. Rows that only `other` has are appended, in its
+    /// order.
     ///
     /// Sums of several processes, added in the same order everywhere, have the same bits
     /// everywhere.
@@ -217,7 +218,7 @@ impl Gradient {
         }
     }
 
-    /// Returns the rows that have gradients of their own, and these.
+    /// Returns the rows that have gradients of their own, each with its gradient.
     fn rows(&self) -> impl Iterator<Item = (u32, &[f32])> {
         let (rows, elements) = match self {
             Self::Rows { rows, elements } => (rows.as_slice(), elements.as_slice()),

@@ -5,22 +5,22 @@ use crate::kernels::{Change, Rule};
 
 /// A rule that turns the gradient of a parameter into its change.
 ///
-/// Formulas, names and [moments](Self::moments) are those of `torch.optim`. A table of which a
-/// mini-batch names some rows changes these rows and their moments alone:
+/// Formulas, names and [moments](Self::moments) are those of `torch.optim`. If a mini-batch reads a
+/// table only by row, the rule changes only the rows that the mini-batch names, and their moments:
 ///
 /// - [`Sgd`](Self::Sgd) without momentum and [`AdaGrad`](Self::AdaGrad) compute the same numbers as
-///   with zeros for the other rows;
+///   with zero gradients for the other rows;
 /// - [`Adam`](Self::Adam) computes what `torch.optim.SparseAdam` does;
 /// - the other rules leave the moments of the other rows as they are.
 ///
-/// Weight decay does not apply to these tables.
+/// Weight decay does not apply to such tables.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum UpdateRule {
     /// `torch.optim.SGD`.
     Sgd {
-        /// The factor of the last change; 0 for none.
+        /// The factor of the momentum of the last update; 0 for no momentum.
         momentum: f64,
-        /// 1 - the factor of the gradient, from the second update on.
+        /// 1 minus the factor of the gradient in the momentum, from the second update on.
         dampening: f64,
         /// Adds the momentum to the gradient once more.
         nesterov: bool,
@@ -29,7 +29,7 @@ pub enum UpdateRule {
     AdaGrad {
         /// The rate is divided by 1 + (step - 1) · `rate_decay`.
         rate_decay: f64,
-        /// The first value of the sums of squares.
+        /// The initial value of the sums of squares.
         initial: f64,
         /// Added to the divisor.
         epsilon: f64,
@@ -40,7 +40,7 @@ pub enum UpdateRule {
         alpha: f64,
         /// Added to the divisor.
         epsilon: f64,
-        /// The factor of the last change; 0 for none.
+        /// The factor of the momentum of the last update; 0 for no momentum.
         momentum: f64,
         /// Divides by the standard deviation instead of the root of the mean of squares.
         centered: bool,
@@ -94,8 +94,7 @@ pub struct Update<'a> {
     pub decays: &'a [f64],
     /// The factor of all gradients, such as for clipping by the norm; 1 for none.
     pub scale: f64,
-    /// The maximum of the gradients' elements, and - their minimum, after scaling. Infinite for
-    /// none.
+    /// Elements of gradients are limited to `-clip..=clip` after scaling. Infinite for no limit.
     pub clip: f64,
     /// The gradients, if not those that [`Training::finish`](super::Training::finish) completed
     /// last.
@@ -132,7 +131,7 @@ impl Update<'_> {
                     (coupled, keep) = (0.0, 1.0 - rate * decay);
                 }
                 let [first, second] = betas.map(|beta| 1.0 - beta.powf(self.step as f64));
-                // SparseAdam adds it to the root before the root is corrected.
+                // SparseAdam adds epsilon to the root before the root is corrected.
                 let epsilon = if of_rows { epsilon / second.sqrt() } else { epsilon };
                 Rule::Adam {
                     rate: (rate / first) as f32,

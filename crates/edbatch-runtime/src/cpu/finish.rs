@@ -121,12 +121,12 @@ impl Cpu {
     }
 }
 
-/// Adds to the gradients of all elements of a trained parameter. Without elements, they are zero.
+/// Adds to the gradients of all elements of a trained parameter. An empty gradient is zero.
 fn add(gradient: &mut Gradient, from: &[f32]) {
     match gradient {
         Gradient::Whole(to) if to.is_empty() => to.extend_from_slice(from),
         Gradient::Whole(to) => {
-            // Rows of a table may have been added before.
+            // The gradients of some rows of a table may have been added before.
             to.resize(to.len().max(from.len()), 0.0);
             to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
         }

@@ -10,8 +10,8 @@ use edbatch_layout::{
 };
 
 use super::TILE;
-use crate::Parameters;
 use crate::kernels::{Aligned, Level, OutOfMemory, PackedWeights};
+use crate::{Parameters, Precision};
 
 /// A program with its packed weights, shared by all backends that run it.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) struct Loaded {
     pub(super) stacks: Vec<Vec<Weight>>,
     /// Names and dimensions of all parameters.
     pub(super) declared: Arc<[Parameter]>,
-    /// The numbers that a run reads. It locks them once; an update locks them to write.
+    /// The weights that a run reads. A run locks them once for reading, an update for writing.
     pub(super) weights: RwLock<Weights>,
     /// Size in bytes of all weights and of the folded tables.
     bytes: usize,
@@ -49,7 +49,7 @@ impl Loaded {
     pub(super) fn new(
         program: Arc<Program>,
         parameters: &Parameters,
-        level: Level,
+        arithmetic: (Level, Precision),
         folded: Aligned,
     ) -> Result<Self, OutOfMemory> {
         let runs = |program: &Program, kind, part| {
@@ -62,7 +62,7 @@ impl Loaded {
                 CellPart::Body => true,
             }
         };
-        let mut loaded = Self::parts(program, parameters, level, runs)?;
+        let mut loaded = Self::parts(program, parameters, arithmetic, runs)?;
         loaded.bytes += size_of_val(&*folded);
         loaded.weights.get_mut().unwrap_or_else(PoisonError::into_inner).folded = folded;
         Ok(loaded)
@@ -72,24 +72,24 @@ impl Loaded {
     pub(super) fn to_fold(
         program: Arc<Program>,
         parameters: &Parameters,
-        level: Level,
+        arithmetic: (Level, Precision),
     ) -> Result<Self, OutOfMemory> {
         let folds = |program: &Program, kind, part| {
             part == CellPart::Prologue && program.folded(kind).is_some()
         };
-        Self::parts(program, parameters, level, folds)
+        Self::parts(program, parameters, arithmetic, folds)
     }
 
     /// Loads the parts of cells that `is_needed` selects, and the parameters that they read.
     fn parts(
         program: Arc<Program>,
         parameters: &Parameters,
-        level: Level,
+        (level, precision): (Level, Precision),
         is_needed: impl Fn(&Program, Kind, CellPart) -> bool,
     ) -> Result<Self, OutOfMemory> {
         let network = &**program.network();
-        let mut stacks =
-            Stacks { network, parameters, level, packed: Vec::new(), numbers: HashMap::new() };
+        let (packed, numbers) = (Vec::new(), HashMap::new());
+        let mut stacks = Stacks { network, parameters, level, precision, packed, numbers };
         let mut kept = vec![[None, None]; network.parameters().len()];
         if program.training().is_some() {
             for (id, kept) in (0..).map(ParameterId).zip(&mut kept) {
@@ -150,6 +150,22 @@ impl Loaded {
         self.bytes + moments.sum::<usize>()
     }
 
+    /// Returns the size in bytes of the packed weights that a cell multiplies by, of the cell for
+    /// which it is largest. Prologue and body count together.
+    pub(super) fn largest_cell(&self) -> usize {
+        let weights = self.weights();
+        let of_cell = |parts: &[Option<LoadedPart>; 3]| {
+            let mut stacks = BTreeSet::new();
+            for step in parts.iter().flatten().flat_map(|part| &part.steps) {
+                if let Run::Product { stack, .. } = step.run {
+                    stacks.insert(stack);
+                }
+            }
+            stacks.into_iter().map(|stack| weights.packed(stack).bytes()).sum()
+        };
+        self.cells.iter().map(of_cell).max().unwrap_or(0)
+    }
+
     /// Returns the part of a cell that a step of a plan runs.
     pub(super) fn carried_out(&self, step: &Step) -> &LoadedPart {
         let part = &self.cells[step.cell.index()][step.action.part() as usize];
@@ -176,6 +192,8 @@ impl Weights {
 pub(super) struct LoadedPart {
     /// The width of each region of scratch memory, in floats.
     pub(super) regions: Vec<u32>,
+    /// The width of each rounded copy, in elements.
+    pub(super) rounded: Vec<u32>,
     /// The number of elements per call that several steps use; at least 1.
     reused: usize,
     /// Estimated cost of a call, as a number of multiply-adds of a product.
@@ -199,10 +217,53 @@ pub(super) struct LoadedStep {
 /// The operation of a step.
 #[derive(Debug)]
 pub(super) enum Run {
-    /// Multiplies stacked weights by a vector for each call.
-    Product { stack: usize, x: Place, out: Place, mode: Mode },
+    /// Multiplies stacked weights by a vector for each call, or by its rounded copy.
+    Product { stack: usize, x: Place, rounded: Option<Rounded>, out: Place, mode: Mode },
     /// Any other step of the plan.
     Planned(CellStep),
+}
+
+/// The copy of a vector, rounded to bf16, that a product reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rounded {
+    /// The number of the copy.
+    pub(super) copy: usize,
+    /// True if the product makes the copy, false if an earlier product did.
+    pub(super) is_new: bool,
+}
+
+/// The rounded copies of vectors that products of a part have read so far.
+#[derive(Default)]
+struct Copies {
+    /// The widths of all copies.
+    widths: Vec<u32>,
+    /// The vectors whose copies are still equal to them: their places and widths.
+    valid: Vec<(Place, u32, usize)>,
+}
+
+impl Copies {
+    /// Returns the copy of a vector.
+    fn of(&mut self, x: Place, width: u32) -> Rounded {
+        let known = self.valid.iter().find(|&&(place, of, _)| (place, of) == (x, width));
+        if let Some(&(.., copy)) = known {
+            return Rounded { copy, is_new: false };
+        }
+        let copy = self.widths.len();
+        self.widths.push(width);
+        self.valid.push((x, width, copy));
+        Rounded { copy, is_new: true }
+    }
+
+    /// Forgets the copies of vectors that a step overwrites.
+    fn overwrite(&mut self, step: &CellStep) {
+        for (to, written) in step.writes() {
+            self.valid.retain(|&(place, width, _)| {
+                place.base != to.base
+                    || place.offset + width <= to.offset
+                    || to.offset + written <= place.offset
+            });
+        }
+    }
 }
 
 /// Packs weights. Cells that multiply by the same stack of weights share the packed copy.
@@ -210,6 +271,7 @@ struct Stacks<'a> {
     network: &'a Network,
     parameters: &'a Parameters,
     level: Level,
+    precision: Precision,
     packed: Vec<PackedWeights>,
     /// The numbers of the stacks in `packed`.
     numbers: HashMap<Vec<Weight>, usize>,
@@ -224,7 +286,9 @@ impl Stacks<'_> {
         let values = |&weight: &Weight| self.parameters.weight(self.network, weight);
         let stack: Vec<Cow<'_, [f32]>> = weights.iter().map(values).collect();
         let stack: Vec<&[f32]> = stack.iter().map(|values| &**values).collect();
-        self.packed.push(PackedWeights::new(self.level, &stack, depth as usize)?);
+        let (level, precision) = (self.level, self.precision);
+        let packed = PackedWeights::with_precision(level, precision, &stack, depth as usize)?;
+        self.packed.push(packed);
         self.numbers.insert(weights.to_vec(), self.packed.len() - 1);
         Ok(self.packed.len() - 1)
     }
@@ -232,20 +296,29 @@ impl Stacks<'_> {
 
 impl LoadedPart {
     fn new(plan: &CellPlan, stacks: &mut Stacks<'_>) -> Result<Self, OutOfMemory> {
-        let step = |step: &CellStep| {
+        let mut copies = Copies::default();
+        let mut step = |step: &CellStep| {
             let written: BTreeSet<Option<usize>> =
                 step.writes().iter().map(|(place, _)| region(place.base)).collect();
             let run = match step {
                 CellStep::Product { weights, width, x, out, mode, .. } => {
                     let stack = stacks.stack(weights, *width)?;
-                    Run::Product { stack, x: *x, out: *out, mode: *mode }
+                    let rounded = match stacks.precision {
+                        Precision::F32 => None,
+                        Precision::Bf16 => Some(copies.of(*x, *width)),
+                    };
+                    Run::Product { stack, x: *x, rounded, out: *out, mode: *mode }
                 }
                 other => Run::Planned(other.clone()),
             };
+            copies.overwrite(step);
             let writes_output = written.contains(&None);
             Ok(LoadedStep { run, regions: written.into_iter().flatten().collect(), writes_output })
         };
+        let steps = plan.steps.iter().map(&mut step).collect::<Result<_, _>>()?;
         Ok(Self {
+            steps,
+            rounded: copies.widths,
             regions: plan.regions.clone(),
             reused: reused(plan),
             work: plan.steps.iter().map(work).sum(),
@@ -253,7 +326,6 @@ impl LoadedPart {
             attends: plan.steps.iter().any(|step| {
                 matches!(step, CellStep::Attention { .. } | CellStep::AttentionBack { .. })
             }),
-            steps: plan.steps.iter().map(step).collect::<Result<_, _>>()?,
         })
     }
 }
@@ -269,7 +341,7 @@ impl LoadedPart {
 
 /// Returns the estimated cost of one call of a step, as a number of multiply-adds of a product.
 fn work(step: &CellStep) -> usize {
-    /// Cost per element of an element-wise operation, in multiply-adds: 0.13 ns at 64 per ns.
+    /// Cost per element of an element-wise operation, in multiply-adds: 0.13 ns, if 64 take 1 ns.
     const ELEMENT: usize = 8;
     /// Guessed number of values of a call at a port with attention.
     const VALUES: usize = 8;

@@ -35,7 +35,7 @@ impl Profile {
         Duration::from_nanos(self.nanoseconds[work as usize].load(Ordering::Relaxed))
     }
 
-    /// Starts a timer, which adds the time from now until it is dropped to a kind of work.
+    /// Starts a timer. When it is dropped, it adds the time since its start to this kind of work.
     pub fn time_of(&self, work: Work) -> Timer<'_> {
         let started = self.on.load(Ordering::Relaxed).then(Instant::now);
         Timer { profile: self, work, started }

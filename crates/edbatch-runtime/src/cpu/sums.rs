@@ -6,23 +6,24 @@ use edbatch_graph::{Cell, Kind, ParameterId, ParameterSum, RowAdjoint, TrainingN
 use edbatch_layout::{CallSums, Program, TrainingPlan};
 
 use super::Slot;
+use crate::Bytes;
 use crate::backend::{Gradient, Gradients};
 use crate::kernels::{Level, RowsMut, RowsRef, accumulate, outer};
 use crate::thread_pool::ClaimedPool;
 
-/// The gradients of parameters so far, in parts.
+/// The gradients of parameters: sums by cell and by initial value, and the completed gradients.
 #[derive(Debug)]
 pub(super) struct Sums {
-    /// For each cell with an adjoint: what its calls contribute.
+    /// For each cell with an adjoint: the contributions of its calls.
     pub(super) cells: Vec<Option<CellSums>>,
     /// For each initial value of the network and each of its fields: the sums of output gradients
     /// and of contributions, if there were any.
     pub(super) initial: Vec<Vec<[Vec<f32>; 2]>>,
-    /// The gradients. Those of [direct](Self::is_direct) parameters grow with each part, the others
-    /// are completed by [`finish`](super::Cpu::finish_sums).
+    /// The gradients. Each part adds to the gradients of [direct](Self::is_direct) parameters;
+    /// [`finish_sums`](super::Cpu::finish_sums) completes the others.
     pub(super) total: Gradients,
-    /// By parameter: true if a single cell contributes, so that it adds to `total`. Almost all
-    /// parameters are.
+    /// By parameter: true if the only contribution is one sum over calls of a cell, which is then
+    /// added to `total` directly. This is the case for almost all parameters.
     pub(super) is_direct: Vec<bool>,
     /// The memory in which row adjoints run.
     pub(super) slot: Slot,
@@ -106,8 +107,9 @@ impl Sums {
         self.total.parameters.iter_mut().for_each(Gradient::clear);
     }
 
-    /// Returns the size in bytes of all sums, once each parameter has a gradient.
-    pub(super) fn bytes(&self, program: &Program) -> usize {
+    /// Returns the memory of the sums, once each parameter has a gradient. Sums by row of a table
+    /// depend on the mini-batch, and count as arena.
+    pub(super) fn bytes(&self, program: &Program) -> Bytes {
         let elements = |&id: &ParameterId| program.network().parameter(id).elements();
         let adjoints = (0..self.cells.len()).filter_map(|kind| program.adjoint(Kind::new(kind)));
         let of_cells = adjoints.flat_map(|adjoint| &adjoint.sums).map(ParameterSum::parameter);
@@ -120,8 +122,9 @@ impl Sums {
             Gradient::Rows { elements, .. } => elements.capacity(),
             _ => 0,
         });
-        let rows: usize = tables.map(|table| table.sums.capacity()).chain(rows).sum();
-        (elements + rows) * size_of::<f32>()
+        let rows = tables.map(|table| table.sums.capacity()).chain(rows).sum::<usize>();
+        let rows = rows + self.slot.arena.len();
+        Bytes { weights: elements * size_of::<f32>(), arena: rows * size_of::<f32>() }
     }
 
     /// Adds the contributions of a part.
@@ -217,7 +220,7 @@ impl Calls<'_> {
             ParameterSum::Products { delta, x, pairs, .. } => (delta, x, pairs as usize),
         };
         let (outputs, depth) = (parameter.dims[0], parameter.dims[1]);
-        // Call after call, the offsets of its pairs, which follow each other.
+        // For each call in turn, the offsets of its pairs, which are adjacent.
         let of_pairs = |width: usize| -> Vec<u32> {
             let pairs = |&row: &u32| (0..pairs).map(move |pair| row + (pair * width) as u32);
             self.rows.iter().flat_map(pairs).collect()
@@ -249,14 +252,14 @@ impl Calls<'_> {
     }
 }
 
-/// What contributes to the gradient of a parameter.
+/// The contributors to the gradient of a parameter.
 #[derive(Clone, Copy, Default)]
 struct Contributors {
     /// The number of sums over calls of cells.
     cells: u32,
     /// True if row adjoints or an initial value contribute.
     others: bool,
-    /// True if a table reads it row by row.
+    /// True if a table reads the parameter row by row.
     is_table: bool,
 }
 

@@ -8,14 +8,15 @@ use edbatch_layout::{
 };
 use smallvec::SmallVec;
 
-use super::load::{Loaded, LoadedPart, Run, Weights};
-use super::multiply::multiply;
+use super::load::{Loaded, LoadedPart, Rounded, Run, Weights};
+use super::multiply::{Factor, multiply};
 use super::target::{Taken, Target, each_row, writable};
 use super::{Profile, TILE, Work};
 use crate::kernels::attention::Side;
 use crate::kernels::rows::Around;
 use crate::kernels::{
-    self, Aligned, GemmShape, Input, Left, Level, OutOfMemory, Pass, Piece, RowsRef, Scored, Start,
+    self, Aligned, GemmShape, Input, Left, Level, OutOfMemory, Pass, Piece, RoundedRows, RowsRef,
+    Scored, Start,
 };
 use crate::thread_pool::ClaimedPool;
 
@@ -38,6 +39,8 @@ pub(super) struct Job<'a> {
 #[repr(align(128))]
 pub(super) struct Workspace {
     regions: Vec<Aligned>,
+    /// Copies of vectors that products in bf16 read.
+    rounded: Vec<RoundedRows>,
     /// For a reduction: the end of each call's values, counted from the tile's first value.
     ends: Vec<u32>,
     /// For attention: two numbers for each value of one call.
@@ -52,7 +55,7 @@ impl Workspace {
     pub(super) fn reserve(
         &mut self,
         (plan, step): (&Plan, &Step),
-        part: &LoadedPart,
+        (level, part): (Level, &LoadedPart),
         rows: usize,
     ) -> Result<(), OutOfMemory> {
         if part.attends {
@@ -60,6 +63,12 @@ impl Workspace {
         }
         if self.regions.len() < part.regions.len() {
             self.regions.resize_with(part.regions.len(), Aligned::default);
+        }
+        if self.rounded.len() < part.rounded.len() {
+            self.rounded.resize_with(part.rounded.len(), RoundedRows::default);
+        }
+        for (copy, &width) in self.rounded.iter_mut().zip(&part.rounded) {
+            copy.reserve(level, rows, width as usize)?;
         }
         let mut regions = self.regions.iter_mut().zip(&part.regions);
         regions.try_for_each(|(region, &width)| region.reserve(rows * width as usize))
@@ -94,7 +103,7 @@ impl<'a> Job<'a> {
     ) {
         let step = self.plan.steps[self.index];
         let cell = self.loaded.carried_out(&step);
-        let Workspace { regions, ends, scores, taken } = workspace;
+        let Workspace { regions, rounded: copies, ends, scores, taken } = workspace;
         // A panic in an earlier tile may have left regions here.
         taken.clear();
         let shape = (calls.len(), cell.stride);
@@ -111,7 +120,7 @@ impl<'a> Job<'a> {
             let output = target.unwritten.take().map(|out| (out, cell.stride));
             let source = Source { tile: &tile, regions, output };
             match &loaded.run {
-                Run::Product { stack, x, out, mode } => {
+                Run::Product { stack, x, rounded, out, mode } => {
                     let weights = self.weights.packed(*stack);
                     let start = match *mode {
                         Mode::Set => Start::Nothing,
@@ -119,6 +128,18 @@ impl<'a> Job<'a> {
                         Mode::From(place) => Start::Rows(source.rows(place, weights.outputs())),
                     };
                     let x = source.rows(*x, weights.depth());
+                    let x = match rounded {
+                        None => Factor::Floats(x),
+                        Some(Rounded { copy, is_new }) => {
+                            let copy = &mut copies[*copy];
+                            if *is_new {
+                                let time = |profile: &'a Profile| profile.time_of(Work::Product);
+                                let _timer = self.profile.map(time);
+                                copy.round(self.loaded.level, &x, weights.depth());
+                            }
+                            Factor::Rounded(copy)
+                        }
+                    };
                     let workers = workers.as_deref_mut();
                     let out = target.place(*out);
                     let weights = (weights, self.pass);
@@ -231,7 +252,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Returns the row of a table for each call of the tile, from the batch's list at `start`.
+    /// Returns the offset of the table row that each call of the tile names. The batch's list of
+    /// offsets begins at `start`.
     fn table_rows(&self, start: u32) -> &'a [u32] {
         &self.tile.job.plan.rows(start, self.tile.batch)[self.tile.calls.clone()]
     }

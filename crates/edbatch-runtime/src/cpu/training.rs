@@ -56,7 +56,7 @@ impl Slot {
         }
     }
 
-    /// Runs the way back of a part on thread number `worker`, or on all `workers` if there are any.
+    /// Runs the backward pass of a part on thread number `worker`, or on all `workers`, if any.
     fn run_back(
         &mut self,
         shared: Shared<'_>,

@@ -1,4 +1,4 @@
-//! Updates of the weights that all backends on the same weights share.
+//! Updates of weights, which all forks of a backend share.
 
 use std::sync::{Arc, PoisonError};
 
@@ -63,7 +63,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// Packs and transposes the parameters again that have changed.
+    /// Packs and transposes again the parameters that have changed.
     fn repack(
         &self,
         weights: &mut Weights,
@@ -134,7 +134,7 @@ impl Loaded {
     }
 }
 
-/// The message for a parameter of a program for training without values.
+/// The message for a parameter that has no values in a program for training.
 const KEPT: &str = "a program for training keeps all parameters";
 
 /// Updates a parameter, or the rows of a table that have a gradient.
@@ -168,7 +168,7 @@ fn update_parameter(
     }
 }
 
-/// Returns values that [`make_unique`] has returned for.
+/// Returns values for which [`make_unique`] was called.
 fn unique(values: &mut Arc<Vec<f32>>) -> &mut [f32] {
     Arc::get_mut(values).expect("made unique")
 }

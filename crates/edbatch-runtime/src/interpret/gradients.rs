@@ -6,6 +6,7 @@ use edbatch_graph::{Adjoint, Dag, Graph, NodeId, ParameterSum, Source, TrainingN
 use ndarray::{Array2, NdFloat};
 
 use super::{PortValues, ReferenceTensor, call, from_slice, interpret_as, ports};
+use crate::Precision;
 
 /// The gradients of a graph.
 #[derive(Clone, PartialEq, Debug)]
@@ -35,6 +36,7 @@ pub fn interpret_gradients<T: NdFloat>(
 ) -> ReferenceGradients<T> {
     let network = &*training.network;
     let forward = interpret_as(network, graph, parameters, given);
+    let weights = (parameters, Precision::F32);
     let fields = |record| network.fields(record).fields.len();
     // By value and field, all terms of its gradient.
     let of_node = |node| vec![Vec::new(); fields(network[graph.kind(NodeId::new(node))].record())];
@@ -58,7 +60,7 @@ pub fn interpret_gradients<T: NdFloat>(
         let mut ports = ports(cell, graph, node, &forward, given);
         ports.push(vec![&forward[node.index()]]);
         ports.extend(gradients.iter().map(|terms| terms.chunks(1).collect::<PortValues<'_, T>>()));
-        let row = call(&network[adjoint.cell], parameters, graph.rows(node), &ports);
+        let row = call(&network[adjoint.cell], weights, graph.rows(node), &ports);
         for (index, value) in graph.values(node).enumerate() {
             // All further values are at the last port, which takes any number of them.
             let last = adjoint.contributions.len() - 1;
@@ -77,7 +79,7 @@ pub fn interpret_gradients<T: NdFloat>(
                     Source::Given(index) => &given[index],
                 };
                 let ports = [vec![&record[..]], vec![&row[..]]];
-                add(&pair.contributions, &call(&network[pair.cell], parameters, &[], &ports));
+                add(&pair.contributions, &call(&network[pair.cell], weights, &[], &ports));
             }
         }
         backward[node.index()] = Some(row);
@@ -106,7 +108,7 @@ pub fn interpret_gradients<T: NdFloat>(
         let row = match adjoint.cell {
             None => summed,
             Some(cell) => {
-                let row = call(&network[cell], parameters, &[named], &[vec![&summed]]);
+                let row = call(&network[cell], weights, &[named], &[vec![&summed]]);
                 sums.add(&adjoint.sums, &row);
                 row
             }

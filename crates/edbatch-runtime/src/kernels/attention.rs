@@ -115,7 +115,7 @@ impl Attention<'_> {
     }
 }
 
-/// Writes the inner products of some columns of `left` and of the rows from `first` on to `out`.
+/// Writes to `out` the inner products of `left` and the rows from `first` on, over some columns.
 #[inline(always)]
 fn products<S: Simd>(
     simd: S,
@@ -157,8 +157,9 @@ fn exponentials<S: Simd>(simd: S, scores: &mut [f32]) -> [f32; 2] {
     [largest, scores.iter().sum()]
 }
 
-/// The query's gradient of [`attention`], and what the gradients of keys and values need. For each
-/// head, with the scores s, p their softmax, and g the gradient of the result y:
+/// The gradient of [`attention`] with respect to the query, and the numbers that the gradients of
+/// keys and values need. For each head, with the scores s, p their softmax, and g the gradient of
+/// the result y:
 ///
 /// ```text
 /// d = Σ_j p[j] (g · value[j])                          equal to g · y
@@ -166,7 +167,7 @@ fn exponentials<S: Simd>(simd: S, scores: &mut [f32]) -> [f32; 2] {
 /// then out has l = max s + ln Σ_j exp(s[j] - max s) of each head, then d of each head
 /// ```
 ///
-/// `values` are the gradients g by output row, the rows of values and their width. `scores` must
+/// `values` holds the gradients g, a row for each output row, and the rows of values. `scores` must
 /// have two floats for each row of the longest range.
 ///
 /// *Source*: the gradient of softmax, as in FlashAttention (Dao et al., 2022), appendix B.4.
@@ -281,7 +282,8 @@ impl Weighted<'_> {
         }
     }
 
-    /// Sums V vectors of columns from `at` on, in registers. A single vector may be shorter.
+    /// Computes the weighted sums of V SIMD vectors of columns, from column `at` of `out` on, in
+    /// registers. If V is 1, the vector may be shorter.
     #[inline(always)]
     fn strip<S: Simd, const V: usize>(&self, simd: S, out: &mut [f32], at: usize) {
         let lanes = if V == 1 { S::LANES.min(out.len() - at) } else { S::LANES };

@@ -8,6 +8,7 @@ use std::ptr;
 use smallvec::SmallVec;
 
 use super::{
+    format::Floats,
     isa::Level,
     micro_kernel::{Access, BLOCK, Pointers, Right, even_parts, micro_tiles},
     rows::{RowsMut, RowsRef},
@@ -201,7 +202,7 @@ fn transposed<S: Simd, const V: usize>(
     }
 }
 
-/// Computes one element of [`matrix_vector`], in all lanes alike.
+/// Computes one element of [`matrix_vector`]. All lanes compute the same number.
 #[inline(always)]
 fn chain<S: Simd>(simd: S, left: &[f32], right: &[&[f32]], out: &mut f32) {
     let mut sum = simd.splat(0.0);
@@ -254,11 +255,18 @@ fn matrix_matrix<S: Simd>(
             // exclusively.
             unsafe {
                 if width == 4 * S::LANES {
-                    micro_tiles::<S, 4>(simd, &pieces, Access::Full, pointers, at, width);
+                    micro_tiles::<S, Floats, 4>(simd, &pieces, Access::Full, pointers, at, width);
                 } else if width == 2 * S::LANES {
-                    micro_tiles::<S, 2>(simd, &pieces, Access::Full, pointers, at, width);
+                    micro_tiles::<S, Floats, 2>(simd, &pieces, Access::Full, pointers, at, width);
                 } else {
-                    micro_tiles::<S, 1>(simd, &pieces, Access::Partial, pointers, at, width);
+                    micro_tiles::<S, Floats, 1>(
+                        simd,
+                        &pieces,
+                        Access::Partial,
+                        pointers,
+                        at,
+                        width,
+                    );
                 }
             }
             at += width;

@@ -108,7 +108,7 @@ struct Run<'a, 'b> {
 /// Maximum number of rows of a chunk.
 const CHUNK_ROWS: usize = 16;
 
-/// Pointers to the rows of a chunk, initialized for the rows that it has.
+/// Pointers to the rows of a chunk, initialized for the rows that the chunk has.
 type ChunkRows = [MaybeUninit<*mut f32>; CHUNK_ROWS];
 
 /// Maximum number of elements of a chunk: at every level, a multiple of the number of lanes.

@@ -8,6 +8,10 @@ use std::{env, fmt, str::FromStr, sync::OnceLock};
 /// multiply-adds. The other levels always fuse, so their results may differ in the last bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Level {
+    /// [`Avx512`](Level::Avx512) with BF16: one instruction multiplies and adds pairs of bf16
+    /// (Cooper Lake, Sapphire Rapids, Zen 4 and later). All kernels but products in bf16 are those
+    /// of `Avx512`.
+    Avx512Bf16,
     /// 16 lanes, 32 registers: AVX-512 F, BW, DQ and VL (Skylake-X, Zen 4 and later).
     Avx512,
     /// 8 lanes, 16 registers: AVX2 and FMA (Haswell, Zen and later).
@@ -23,10 +27,11 @@ pub enum Level {
 const VARIABLE: &str = "EDBATCH_CPU";
 
 impl Level {
-    const BEST_FIRST: [Level; 4] = [Level::Avx512, Level::Avx2, Level::Neon, Level::Portable];
+    const BEST_FIRST: [Level; 5] =
+        [Level::Avx512Bf16, Level::Avx512, Level::Avx2, Level::Neon, Level::Portable];
 
-    /// Returns the best available level, or the one that `EDBATCH_CPU` names (`avx512`, `avx2`,
-    /// `neon`, `portable`). The choice is made once per process.
+    /// Returns the best available level, or the one that `EDBATCH_CPU` names (`avx512-bf16`,
+    /// `avx512`, `avx2`, `neon`, `portable`). The choice is made once per process.
     ///
     /// # Panics
     ///
@@ -49,6 +54,10 @@ impl Level {
     pub fn is_available(self) -> bool {
         match self {
             #[cfg(target_arch = "x86_64")]
+            Level::Avx512Bf16 => {
+                is_x86_feature_detected!("avx512bf16") && Level::Avx512.is_available()
+            }
+            #[cfg(target_arch = "x86_64")]
             Level::Avx512 => {
                 is_x86_feature_detected!("avx512f")
                     && is_x86_feature_detected!("avx512bw")
@@ -65,9 +74,15 @@ impl Level {
         }
     }
 
+    /// Returns true if the level has instructions for pairs of bf16.
+    pub(super) fn has_pairs(self) -> bool {
+        self == Level::Avx512Bf16
+    }
+
     /// Returns the level's name, as in `EDBATCH_CPU`.
     pub fn name(self) -> &'static str {
         match self {
+            Level::Avx512Bf16 => "avx512-bf16",
             Level::Avx512 => "avx512",
             Level::Avx2 => "avx2",
             Level::Neon => "neon",

@@ -168,7 +168,7 @@ impl Lanewise<1> for Scale {
 fn reduce_range<S: Simd>(simd: S, x: S::Vector) -> (S::Vector, S::Vector) {
     let shifted = simd.mul_add(x, simd.splat(std::f32::consts::LOG2_E), simd.splat(ROUND_AND_BIAS));
     let n = simd.sub(shifted, simd.splat(ROUND_AND_BIAS));
-    // ln 2 in two parts. The first has few mantissa bits, so n times it is exact.
+    // ln 2 in two parts. The first has few mantissa bits, so its product with n is exact.
     let r = simd.neg_mul_add(n, simd.splat(LN_2[0]), x);
     (simd.neg_mul_add(n, simd.splat(LN_2[1]), r), shifted)
 }

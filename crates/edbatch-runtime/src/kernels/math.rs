@@ -35,7 +35,7 @@ pub fn log_softmax(level: Level, row: &mut [f32]) {
 }
 
 /// `row[i] = (row[i] - mean) / √(var + epsilon)`, in place, where var is the mean of the squared
-/// differences from the mean. Sums are computed as in [`softmax`], those of squares by fused
+/// differences from the mean. Sums are computed as in [`softmax`], sums of squares with fused
 /// multiply-adds.
 pub fn layer_norm(level: Level, row: &mut [f32], epsilon: f32) {
     simd::run(level, Norm { row, epsilon, centred: true });

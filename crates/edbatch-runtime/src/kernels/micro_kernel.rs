@@ -8,6 +8,8 @@
 //! out[r][c] = sum[r][c]                       or start[r][c] + sum[r][c]
 //! ```
 //!
+//! With factors in bf16, a step is a pair of terms ([`Format`]).
+//!
 //! An output's chain is the same in a micro-tile of any shape, so results do not depend on the
 //! number of rows. A core starts two multiply-adds per cycle, each with a latency of four cycles,
 //! so a micro-tile needs eight sums to keep it busy. The C vectors share each broadcast float, and
@@ -20,7 +22,7 @@
 
 use std::{hint::black_box, mem::MaybeUninit, ops::Range};
 
-use super::simd::Simd;
+use super::{format::Format, simd::Simd};
 
 /// The right factor of a product, or some of its consecutive rows. Each step of the sum reads
 /// vectors of columns from one row.
@@ -52,7 +54,7 @@ pub(super) enum Access {
 /// Pointers to the first floats of a micro-tile's rows.
 #[derive(Clone, Copy)]
 pub(super) struct MicroTileRows<const R: usize> {
-    /// The rows of the left factor: a float for each step.
+    /// The rows of the left factor: one or two floats for each step.
     pub(super) left: [*const f32; R],
     /// The terms that the sums are added to, if any.
     pub(super) start: Option<[*const f32; R]>,
@@ -65,12 +67,12 @@ pub(super) struct MicroTileRows<const R: usize> {
 ///
 /// # Safety
 ///
-/// For every row, `left` must be readable for one float per step, `start` (if any) readable and
+/// For every row, `left` must be readable for F::PASSES floats per step, `start` (if any) readable and
 /// `out` writable for `columns` floats. At every step, `right` must be readable for C vectors, or
 /// for `columns` floats if `access` is `Partial`. `out` must not overlap `left` or `right`. It may
 /// overlap `start` only in the same row.
 #[inline(always)]
-pub(super) unsafe fn micro_kernel<S: Simd, const R: usize, const C: usize>(
+pub(super) unsafe fn micro_kernel<S: Simd, F: Format, const R: usize, const C: usize>(
     simd: S,
     right: &[Right],
     access: Access,
@@ -80,30 +82,38 @@ pub(super) unsafe fn micro_kernel<S: Simd, const R: usize, const C: usize>(
     let mut sums = [[simd.splat(0.0); C]; R];
     let mut first = 0;
     for piece in right {
-        let left = rows.left.map(|left| left.wrapping_add(first));
+        let left = rows.left.map(|left| left.wrapping_add(first * F::PASSES));
         let mut step = piece.start;
         for k in 0..piece.depth {
-            let mut vectors = [simd.splat(0.0); C];
-            for c in 0..C {
-                let from = step.wrapping_add(c / 2 * piece.second + c % 2 * S::LANES);
-                if access == Access::Prefetched {
-                    simd.prefetch(from.wrapping_add(piece.prefetch));
+            for pass in 0..F::PASSES {
+                if pass > 0 && R * C + F::PASSES * (C + 1) > S::REGISTERS {
+                    step = opaque(step);
                 }
-                // SAFETY: k < depth, and the caller guarantees a full vector at each step, or
-                // `columns` floats if the access is partial.
-                vectors[c] = unsafe {
-                    match access {
-                        Access::Partial => simd.load_first(from, lanes_of::<S>(c, columns)),
-                        _ => simd.load(from),
-                    }
-                };
-            }
-            for r in 0..R {
-                // SAFETY: first + k is below the number of steps, and the caller guarantees that
-                // number of floats in each row.
-                let x = simd.splat(unsafe { *left[r].add(k) });
+                let mut factors = [simd.splat(0.0); C];
                 for c in 0..C {
-                    sums[r][c] = simd.mul_add(x, vectors[c], sums[r][c]);
+                    let from = step.wrapping_add(c / 2 * piece.second + c % 2 * S::LANES);
+                    if access == Access::Prefetched && pass == 0 {
+                        simd.prefetch(from.wrapping_add(piece.prefetch));
+                    }
+                    // SAFETY: k < depth, and the caller guarantees a full vector at each step, or
+                    // `columns` floats if the access is partial.
+                    let vector = unsafe {
+                        match access {
+                            Access::Partial => simd.load_first(from, lanes_of::<S>(c, columns)),
+                            _ => simd.load(from),
+                        }
+                    };
+                    factors[c] = F::factors(simd, vector, pass);
+                }
+                // The second term of a pair is added first.
+                let term = (k + 1) * F::PASSES - 1 - pass;
+                for r in 0..R {
+                    // SAFETY: first + k is below the number of steps, and the caller guarantees
+                    // F::PASSES floats for each of them in each row.
+                    let x = simd.splat(unsafe { *left[r].add(term) });
+                    for c in 0..C {
+                        sums[r][c] = F::mul_add(simd, x, factors[c], sums[r][c]);
+                    }
                 }
             }
             step = step.wrapping_add(piece.step);
@@ -118,6 +128,25 @@ pub(super) unsafe fn micro_kernel<S: Simd, const R: usize, const C: usize>(
             write_partial(simd, sums, rows, columns);
         }
     }
+}
+
+/// Hides the value of a pointer from the compiler. So a second pass loads its vectors again, from
+/// the L1 cache, where the registers cannot hold them beside the sums.
+#[inline(always)]
+#[cfg(all(not(miri), any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn opaque(mut from: *const f32) -> *const f32 {
+    use std::arch::asm;
+
+    // SAFETY: a comment, no instruction.
+    unsafe { asm!("/* {} */", inout(reg) from, options(pure, nomem, nostack, preserves_flags)) };
+    from
+}
+
+/// Only the speed depends on it.
+#[inline(always)]
+#[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+fn opaque(from: *const f32) -> *const f32 {
+    from
 }
 
 /// Writes all C vectors of the sums.
@@ -274,7 +303,7 @@ impl Pointers {
 ///
 /// As for [`micro_kernel`], for every row of the block.
 #[inline(always)]
-pub(super) unsafe fn micro_tiles<S: Simd, const C: usize>(
+pub(super) unsafe fn micro_tiles<S: Simd, F: Format, const C: usize>(
     simd: S,
     right: &[Right],
     access: Access,
@@ -285,7 +314,7 @@ pub(super) unsafe fn micro_tiles<S: Simd, const C: usize>(
     macro_rules! tiles_of {
         ($rows:expr, $starts:expr; $($count:literal)*) => {
             match $rows {
-                $($count => if const { $count <= max_rows::<S>(C) } {
+                $($count => if const { $count <= max_rows::<S, F>(C) } {
                     for first in $starts.step_by($count) {
                         let rows = pointers.micro_tile::<$count>(first, at);
                         // With fewer than 4 rows, memory is the bottleneck, and prefetches only
@@ -295,7 +324,9 @@ pub(super) unsafe fn micro_tiles<S: Simd, const C: usize>(
                             access => access,
                         };
                         // SAFETY: the caller guarantees all rows and `right`.
-                        unsafe { micro_kernel::<S, $count, C>(simd, right, access, rows, columns) };
+                        unsafe {
+                            micro_kernel::<S, F, $count, C>(simd, right, access, rows, columns);
+                        }
                     }
                 },)*
                 _ => unreachable!("a micro-tile of {} rows by {C} vectors", $rows),
@@ -303,7 +334,7 @@ pub(super) unsafe fn micro_tiles<S: Simd, const C: usize>(
         };
     }
     // Divide the rows evenly: some micro-tiles have one row more than the others.
-    let parts = pointers.count.div_ceil(max_rows::<S>(C)).max(1);
+    let parts = pointers.count.div_ceil(max_rows::<S, F>(C)).max(1);
     let (fewer, larger) = (pointers.count / parts, pointers.count % parts);
     let cut = larger * (fewer + 1);
     for (rows, range) in [(fewer + 1, 0..cut), (fewer, cut..pointers.count)] {
@@ -315,9 +346,9 @@ pub(super) unsafe fn micro_tiles<S: Simd, const C: usize>(
 
 /// Returns the maximum number of rows of a micro-tile with `c` vectors of columns. R·c sums, c
 /// vectors and a broadcast must fit into the vector registers, and the row pointers into the
-/// general registers.
-const fn max_rows<S: Simd>(c: usize) -> usize {
-    match (S::REGISTERS - 1 - c) / c {
+/// general registers. With two passes, a mask is in a register, too.
+const fn max_rows<S: Simd, F: Format>(c: usize) -> usize {
+    match (S::REGISTERS - F::PASSES - c) / c {
         9.. => 8,
         rows => rows,
     }
@@ -327,12 +358,18 @@ const fn max_rows<S: Simd>(c: usize) -> usize {
 ///
 /// The fewer rows, the more columns are needed for eight sums. Rows that fit into one micro-tile
 /// read the right side once. Micro-tiles of many rows are best nearly square. If the right side is
-/// `paired` (a weight larger than L2), 5 rows or more read one pair of vectors at a time.
+/// `paired` (a weight larger than L2), 5 rows or more read one pair of vectors at a time. If it has
+/// `wide` panels, one or two rows read eight vectors: pairs of bf16 need more sums, since their
+/// instruction takes six cycles.
 #[inline(always)]
-pub(super) fn vectors_for<S: Simd>(rows: usize, paired: bool) -> usize {
-    let single_tile = if paired { 4 } else { max_rows::<S>(4) };
-    let many = rows > max_rows::<S>(2) && S::REGISTERS >= 32 && !paired;
-    if rows <= single_tile.min(max_rows::<S>(4)) || many { 4 } else { 2 }
+pub(super) fn vectors_for<S: Simd, F: Format>(rows: usize, paired: bool, wide: bool) -> usize {
+    let single_tile = if paired { 4 } else { max_rows::<S, F>(4) };
+    let many = rows > max_rows::<S, F>(2) && S::REGISTERS >= 32 && !paired;
+    match rows {
+        0..=2 if wide => 8,
+        _ if rows <= single_tile.min(max_rows::<S, F>(4)) || many => 4,
+        _ => 2,
+    }
 }
 
 /// Divides `0..count` into the smallest number of parts of at most `max` each, whose lengths differ

@@ -11,19 +11,22 @@
 //! vector or into the tail of a row.
 //!
 //! Each kernel is written once, over the trait `simd::Simd`, and compiled for every level by
-//! `simd::run`. Read [`isa`], `simd`, `micro_kernel`, then [`product`](mod@product); `lanewise`,
+//! `simd::run`. Read [`isa`], `simd`, `format`, `micro_kernel`, then [`product`](mod@product); `lanewise`,
 //! then [`elementwise`](mod@elementwise).
 
 mod arg_max;
 pub mod attention;
 pub mod batched_gemm;
+pub mod bf16;
 pub mod dot;
 pub mod elementwise;
+mod format;
 pub mod isa;
 mod lanewise;
 pub mod math;
 mod memory;
 mod micro_kernel;
+mod packed;
 pub mod product;
 pub mod reduce;
 #[cfg(feature = "probe")]
@@ -33,14 +36,16 @@ mod simd;
 pub mod sums;
 pub mod update;
 
-pub use arg_max::arg_max;
+pub use arg_max::{ArgMax, arg_max};
 pub use attention::{Scored, attention, attention_back};
 pub use batched_gemm::{GemmShape, Left, Piece, batched_gemm};
+pub use bf16::RoundedRows;
 pub use dot::dot;
 pub use elementwise::{Input, elementwise};
 pub use isa::Level;
 pub use memory::{Aligned, OutOfMemory};
-pub use product::{PackedWeights, Pass, Start, product};
+pub use packed::PackedWeights;
+pub use product::{Pass, Start, product, product_bf16};
 pub use reduce::reduce;
 pub use rows::{RowsMut, RowsRef};
 pub use sums::{accumulate, outer};

@@ -148,7 +148,7 @@ impl Kernel for LogSumExp<'_> {
     }
 }
 
-/// Columns of rows of this width, at most a vector.
+/// Some columns, at most a vector, of rows of this width.
 struct Strip<'a> {
     rows: RowsRef<'a>,
     width: usize,

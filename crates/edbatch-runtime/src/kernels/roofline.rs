@@ -13,15 +13,30 @@ use super::{
 
 const ROUNDS: usize = 7;
 
+/// Steps of each chain of multiply-adds.
+const STEPS: usize = 200_000;
+
 /// Measures the peak of one core in GFLOP/s, with fused multiply-adds (two FLOPs each) in
 /// registers.
 pub fn peak_gflops(level: Level) -> f64 {
-    const STEPS: usize = 200_000;
     let flops = (STEPS * 2 * CHAINS * simd::lanes(level)) as f64;
     let seconds = best_seconds(|| {
         black_box(simd::run(level, MultiplyAdds { steps: black_box(STEPS) }));
     });
     flops / seconds / 1e9
+}
+
+/// Measures the rate of multiply-adds of the level's instruction for pairs of bf16, relative to the
+/// instruction for `f32`: at most 2. `None` if the level has no such instruction.
+pub fn pair_rate(level: Level) -> Option<f64> {
+    if !level.has_pairs() {
+        return None;
+    }
+    let seconds = best_seconds(|| {
+        black_box(simd::run_pairs(level, MultiplyAddPairs { steps: black_box(STEPS) }));
+    });
+    let flops = (STEPS * 4 * CHAINS * simd::lanes(level)) as f64;
+    Some(flops / seconds / 1e9 / peak_gflops(level))
 }
 
 /// Measures the bandwidth in GB/s at which one core copies a buffer of `bytes` bytes. Each byte
@@ -57,6 +72,26 @@ impl Kernel for MultiplyAdds {
         for _ in 0..self.steps {
             for sum in &mut sums {
                 *sum = simd.mul_add(*sum, a, b);
+            }
+        }
+        sums.iter().map(|&sum| first_lane(simd, sum)).sum()
+    }
+}
+
+struct MultiplyAddPairs {
+    steps: usize,
+}
+
+impl Kernel for MultiplyAddPairs {
+    type Output = f32;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> f32 {
+        let (a, b) = (simd.splat(black_box(0.5)), simd.splat(black_box(1.0)));
+        let mut sums = [simd.splat(0.0); CHAINS];
+        for _ in 0..self.steps {
+            for sum in &mut sums {
+                *sum = simd.mul_add_pairs(a, b, *sum);
             }
         }
         sums.iter().map(|&sum| first_lane(simd, sum)).sum()

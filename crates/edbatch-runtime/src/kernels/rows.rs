@@ -57,8 +57,8 @@ impl<'a> RowsRef<'a> {
         }
     }
 
-    /// Sets `starts[i]` to a pointer to column `columns.start` of row `first + i`. It can be read,
-    /// but not written, up to `columns.end`.
+    /// Sets `starts[i]` to a pointer to column `columns.start` of row `first + i`. The row can be
+    /// read through it, but not written, up to column `columns.end`.
     ///
     /// # Panics
     ///

@@ -58,7 +58,7 @@ pub(super) fn run<K: Kernel>(level: Level, kernel: K) -> K::Output {
     match level {
         // SAFETY: `is_available` has just detected the features that `avx512::run` enables.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => unsafe { avx512::run(kernel) },
+        Level::Avx512 | Level::Avx512Bf16 => unsafe { avx512::run(kernel) },
         // SAFETY: the same for `avx2::run`.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => unsafe { avx2::run(kernel) },
@@ -66,6 +66,21 @@ pub(super) fn run<K: Kernel>(level: Level, kernel: K) -> K::Output {
         #[cfg(target_arch = "aarch64")]
         Level::Neon => unsafe { neon::run(kernel) },
         _ => kernel.run(portable::Portable),
+    }
+}
+
+/// Like [`run`], for kernels of pairs of bf16: with the level's instruction for them, if it has one.
+///
+/// # Panics
+///
+/// If this machine lacks the instructions of `level`.
+#[inline]
+pub(super) fn run_pairs<K: Kernel>(level: Level, kernel: K) -> K::Output {
+    match level {
+        // SAFETY: `is_available` has just detected the features that `run_bf16` enables.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512Bf16 if level.is_available() => unsafe { avx512::run_bf16(kernel) },
+        _ => run(level, kernel),
     }
 }
 
@@ -98,6 +113,9 @@ pub(super) trait Simd: Copy {
     /// True if [`load_first`](Simd::load_first) and [`store_first`](Simd::store_first) are one
     /// instruction each. Otherwise they branch, and loops over them are too long to unroll.
     const MASKS: bool;
+    /// True if the level has instructions for pairs of bf16. A pair is a lane; its first element is
+    /// in the lower half.
+    const PAIRS: bool = false;
     /// A vector.
     type Vector: Copy;
     /// A boolean per lane.
@@ -165,6 +183,23 @@ pub(super) trait Simd: Copy {
     fn mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
     /// `c - a · b`, rounded like [`mul_add`](Simd::mul_add).
     fn neg_mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
+    /// `c + a₁ · b₁ + a₀ · b₀` for pairs of bf16 `(a₀, a₁)` and `(b₀, b₁)` in each lane, rounded
+    /// after each of the two additions. Results below 2⁻¹²⁶ become zero. Only if
+    /// [`PAIRS`](Simd::PAIRS).
+    fn mul_add_pairs(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector {
+        let _ = (a, b, c);
+        unreachable!("no instruction for pairs of bf16")
+    }
+    /// Rounds the elements of `a` and `b` to bf16 and packs them as pairs, `a` first. Only if
+    /// [`PAIRS`](Simd::PAIRS).
+    fn round_pairs(self, a: Self::Vector, b: Self::Vector) -> Self::Vector {
+        let _ = (a, b);
+        unreachable!("no instruction for pairs of bf16")
+    }
+    /// The second element of each pair of bf16, as a float.
+    fn upper(self, pairs: Self::Vector) -> Self::Vector;
+    /// The first element of each pair of bf16, as a float.
+    fn lower(self, pairs: Self::Vector) -> Self::Vector;
     /// The smaller of the two, or NaN if `x` is NaN. `bound` must not be NaN.
     fn min(self, bound: Self::Vector, x: Self::Vector) -> Self::Vector;
     /// The larger of the two, or NaN if `x` is NaN. `bound` must not be NaN.

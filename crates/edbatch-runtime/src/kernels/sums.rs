@@ -1,7 +1,7 @@
 //! Sums over the rows of a batch: the gradients of parameters.
 //!
-//! *Invariant*: each element of a sum is one chain that begins with what the sum holds and takes
-//! the rows in order. So its bits do not depend on how rows are divided between calls.
+//! *Invariant*: each element of a sum is one chain that begins with the element's old value and
+//! adds the rows in order. So its bits do not depend on how rows are divided between calls.
 
 // Loops over the indices r and c follow the formula; iterators would hide it.
 #![allow(clippy::needless_range_loop)]
@@ -18,7 +18,7 @@ use super::{
 /// some of its rows.
 ///
 /// `deltas` is (B, at least `first` + N), `rows` is (B, K) and `sum` is (N, K); row-major `f32`.
-/// Each element is a chain of fused multiply-adds over b, beginning with the element.
+/// Each element is a chain of fused multiply-adds over b, beginning with the element's old value.
 ///
 /// *Cost*: 2·B·N·K FLOPs, near the core's peak from 64 rows on.
 ///
@@ -149,8 +149,8 @@ impl Outer<'_> {
 ///
 /// # Safety
 ///
-/// Each of `deltas` must be readable for `first` + R floats, `panel` for C vectors for each of
-/// them, and `sums` readable and writable for `width <= C * LANES` floats.
+/// Each of `deltas` must be readable for `first` + R floats, `panel` for C vectors per entry of
+/// `deltas`, and `sums` readable and writable for `width <= C * LANES` floats.
 #[inline(always)]
 unsafe fn micro_tile<S: Simd, const R: usize, const C: usize>(
     simd: S,

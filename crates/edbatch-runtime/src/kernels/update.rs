@@ -1,4 +1,4 @@
-//! Updates of weights by their gradients.
+//! Updates of weights, given their gradients.
 //!
 //! Each element is updated on its own, by the same operations at every level, none of them fused.
 //! So its bits do not depend on the level.
@@ -8,7 +8,7 @@ use super::{
     simd::{self, Kernel, Simd},
 };
 
-/// The change of weights by their gradients in one update.
+/// The change of weights in one update, given their gradients.
 ///
 /// The gradient g of a weight w is scaled, clipped to ± `clip`, and becomes `g + decay · w`. Then w
 /// becomes `keep · w` less what the rule computes from g.
@@ -20,7 +20,7 @@ pub struct Change {
     pub scale: f32,
     /// The maximum magnitude of a scaled gradient.
     pub clip: f32,
-    /// The factor of the weight that is added to its gradient.
+    /// The factor by which the weight is multiplied before it is added to its gradient.
     pub decay: f32,
     /// The factor of the weight.
     pub keep: f32,
@@ -80,8 +80,8 @@ pub enum Rule {
     },
 }
 
-/// Updates weights and their moments by gradients. All slices have the same length; moments that
-/// the rule does not have are not read.
+/// Updates weights and their moments, given the gradients. All slices have the same length; moments
+/// that the rule does not have are not read.
 ///
 /// # Panics
 /// If a slice is shorter than `weights`.
@@ -105,7 +105,7 @@ struct Elements<'a> {
 impl Kernel for Elements<'_> {
     type Output = ();
 
-    /// The loops are plain: the compiler makes vectors of them, and no vector changes a bit.
+    /// Plain loops, which the compiler vectorizes; the bits are the same as without vectors.
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
         let Elements { change, weights, gradients, moments: [first, second, third] } = self;

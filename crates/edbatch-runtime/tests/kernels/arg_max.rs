@@ -1,6 +1,6 @@
 //! The vectorised arg-max against a naive loop.
 
-use edbatch_runtime::kernels::{Level, arg_max};
+use edbatch_runtime::kernels::{ArgMax, Level, arg_max};
 use proptest::prelude::*;
 
 use super::noise;
@@ -17,7 +17,9 @@ fn naive(row: &[f32]) -> usize {
 
 fn check(row: &[f32]) {
     for level in Level::available() {
-        assert_eq!(arg_max(level, row), naive(row), "{level}: {row:?}");
+        let is_finite = row.iter().all(|x| x.is_finite());
+        let expected = ArgMax { index: naive(row) as u32, is_finite };
+        assert_eq!(arg_max(level, row), expected, "{level}: {row:?}");
     }
 }
 
@@ -48,6 +50,9 @@ fn zeros_are_equal_and_nan_is_ignored() {
             (0.0, -0.0),
             (INF, INF),
             (1.0, INF),
+            (1.0, -INF),
+            (1.0, f32::NAN),
+            (f32::MAX, -f32::MAX),
         ] {
             for place in [0, len / 2, len - 1] {
                 let mut row = vec![filling; len];

@@ -3,6 +3,7 @@
 mod arg_max;
 mod attention;
 mod batched_gemm;
+mod bf16;
 mod elementwise;
 mod math;
 mod products;
@@ -44,7 +45,7 @@ fn map(level: Level, op: Op, from: &[f32], to: &mut [f32]) {
 #[test]
 fn unavailable_levels_are_recorded() {
     let levels = match std::env::consts::ARCH {
-        "x86_64" => &[Level::Avx512, Level::Avx2, Level::Portable][..],
+        "x86_64" => &[Level::Avx512Bf16, Level::Avx512, Level::Avx2, Level::Portable][..],
         "aarch64" => &[Level::Neon, Level::Portable],
         _ => &[Level::Portable],
     };

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use edbatch::{Engine, EngineOptions, RunOptions, interpret};
 use edbatch_graph::Dag;
 use edbatch_models::{CallList, CallLists, network_from_json};
-use edbatch_runtime::Parameters;
+use edbatch_runtime::{Parameters, Precision};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
 /// The maximum number of calls of a list that is run.
 const MAX_CALLS: usize = 200;
 
-const NETWORK: &str = r#"{"edbatch_network": 1,
+/// The network of all lists.
+pub(crate) const NETWORK: &str = r#"{"edbatch_network": 1,
  "records": [{"name": "state", "fields": [{"name": "h", "shape": [2]}]},
   {"name": "pair", "fields": [{"name": "v", "shape": [1]}, {"name": "m", "shape": [1, 2]}]}],
  "parameters": [{"name": "embed", "shape": [9, 2]}, {"name": "h0", "shape": [2]}],
@@ -69,7 +70,8 @@ pub(crate) fn run(bytes: &[u8]) {
             rows.iter().map(|row| row.iter().map(bits).collect()).collect()
         };
         assert_eq!(rows(&alone[0]), rows(&together));
-        let interpreted = interpret(&model, &parameters, list).expect("the lists were checked");
+        let interpreted =
+            interpret(&model, &parameters, list, Precision::F32).expect("the lists were checked");
         assert_eq!(interpreted.outputs[0].len(), alone[0].as_ref().map_or(0, |rows| rows.len()));
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use edbatch::{Engine, EngineOptions, InputError, Rows, RunError, RunOptions, interpret};
 use edbatch_models::{Folder, Model, Zoo, ZooInput};
-use edbatch_runtime::Parameters;
+use edbatch_runtime::{Parameters, Precision};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
@@ -79,7 +79,7 @@ fn run_inputs(model: &Zoo, parameters: &Parameters, inputs: &[ZooInput]) {
         };
         let alone: Result<_, &InputError> = alone[0].as_ref().map(bits);
         assert_eq!(alone, together.as_ref().map(bits));
-        match (interpret(model, parameters, input), alone) {
+        match (interpret(model, parameters, input, Precision::F32), alone) {
             // Rounding may change a translation if two words have nearly equal scores.
             (Ok(_), Ok(_)) if matches!(input[0], ZooInput::Source(_)) => {}
             (Ok(interpreted), Ok(rows)) => assert_eq!(interpreted.outputs[0].len(), rows.len()),

@@ -7,7 +7,7 @@ use edbatch::{Engine, EngineOptions, RunError, RunOptions, interpret};
 use edbatch_graph::{Arity, Kind, Network, Value};
 use edbatch_layout::{CellStyle, Program, check_cell};
 use edbatch_models::{CallList, CallLists, network_from_json, network_to_json};
-use edbatch_runtime::Parameters;
+use edbatch_runtime::{Parameters, Precision};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
@@ -80,7 +80,7 @@ fn run_network(network: Arc<Network>) {
     let inputs = [list.clone(), list];
     let outputs = engine.expect("the network is small").run_each(&inputs, &RunOptions::new());
     let outputs = outputs.expect("the inputs are small");
-    let interpreted = interpret(&model, &parameters, &inputs);
+    let interpreted = interpret(&model, &parameters, &inputs, Precision::F32);
     let interpreted = match interpreted {
         Ok(interpreted) => interpreted.outputs,
         Err(RunError::Input { error, .. }) => panic!("{error}"),

@@ -13,8 +13,8 @@ use edbatch_layout::{
 use edbatch_policy::{Agenda, ByDepth, Critical, Depth, Policy, Sufficient, schedule};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{
-    Backend, Count, Cpu, Given, Parameters, Part, ReferenceTensor, ThreadPool, initial_rows,
-    initial_values, interpret,
+    Backend, Count, Cpu, Given, Parameters, Part, Precision, ReferenceTensor, ThreadPool,
+    initial_rows, initial_values, interpret,
 };
 use edbatch_testing::networks::{random_graph, random_network};
 use rand::rngs::Xoshiro256PlusPlus;
@@ -45,7 +45,8 @@ pub(crate) fn run(bytes: &[u8]) {
     let network = Arc::new(network);
     let parameters = Parameters::random(&network, &mut Xoshiro256PlusPlus::seed_from_u64(1));
     let graph = random_graph(&network, initial, &mut rng);
-    let expected = interpret(&graph, &parameters, &initial_values(&network, &parameters));
+    let expected =
+        interpret(&graph, &parameters, &initial_values(&network, &parameters), Precision::F32);
     let schedule = schedule(&graph, &mut policy);
     schedule.check(&graph).expect("the schedule is legal");
     let nodes = (0..graph.nodes()).map(NodeId::new);
@@ -56,7 +57,8 @@ pub(crate) fn run(bytes: &[u8]) {
         let mini_batch =
             MiniBatch { program: &program, graph: &graph, schedule: &schedule, wanted: &wanted };
         let subject = Subject { program: &program, parameters: &parameters, mini_batch };
-        let cpu = Cpu::new(program.clone(), &parameters, level).expect("the network is small");
+        let cpu = Cpu::new(program.clone(), &parameters, level, Precision::F32)
+            .expect("the network is small");
         let all = subject.run_in_every_plan(cpu.with_pool(ThreadPool::new(threads)));
         assert_eq!(first.get_or_insert_with(|| all.clone()), &all, "{style:?} changed a result");
     }

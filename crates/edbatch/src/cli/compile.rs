@@ -24,8 +24,8 @@ pub(crate) struct Compile {
     /// Architecture of the GPU: sm_80 (A100), sm_86, sm_89, sm_90 (H100, H200), sm_100, sm_120.
     #[arg(long, value_name = "ARCH")]
     arch: String,
-    /// Precision of matrix products.
-    #[arg(long, value_name = "P", value_enum, default_value_t = Precision::Exact)]
+    /// Precision of products of weights and vectors.
+    #[arg(long, value_name = "P", value_enum, default_value_t = Precision::F32)]
     precision: Precision,
 }
 
@@ -55,7 +55,7 @@ impl Compile {
         let program = Program::new(model.network().clone(), CellStyle::default());
         let program = program.map_err(Failure::new)?;
         for driver in [Driver::Teams, Driver::Waves] {
-            let options = self.precision.options().driver(driver);
+            let options = self.precision.on_device()?.driver(driver);
             let compiled = cuda::compile(&program, &options, &self.arch).map_err(Failure::new)?;
             let stored = compiled.store();
             let file = stored.map_err(|error| {

@@ -40,7 +40,7 @@ struct OpenFile {
     file: usize,
     first: u64,
     inputs: Inputs,
-    /// The number of the next of `inputs` in the file, and the difference of two such numbers.
+    /// The number of the next of `inputs` in the file, and the difference of successive numbers.
     index: u64,
     step: u64,
     /// The number of lines that were read, skipped ones included, if `inputs` has only some lines.

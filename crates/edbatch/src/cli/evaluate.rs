@@ -11,11 +11,12 @@ use super::failure::Failure;
 use super::metric::Metric;
 use super::number_of_threads;
 use super::output::print;
+use super::precision::Precision;
 
 /// Computes a metric of a model on examples, and prints one line, such as `accuracy: 0.7312`.
 ///
 /// Targets are the labels of trees, the tags of sentences and the labels of lattices. A translator
-/// is forced along the lines of `--targets`.
+/// is forced to write the lines of `--targets`.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
@@ -35,17 +36,21 @@ pub(crate) struct Evaluate {
     /// Number of threads that share each mini-batch. By default the number of cores.
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
     threads: Option<usize>,
+    /// Precision of products of weights and vectors: f32 or bf16.
+    #[arg(long, value_name = "P", value_enum, default_value_t = Precision::F32)]
+    precision: Precision,
 }
 
 impl Evaluate {
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        let precision = self.precision.on_cpu()?;
         let Loaded { folder, model, parameters } = load(&self.dir).map_err(Failure::new)?;
         self.metric.check(&folder)?;
         let targets = self.targets.as_slice();
         let examples = Examples::read(&folder, std::slice::from_ref(&self.input), targets)?;
         let threads =
             self.threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
-        let options = EngineOptions::new().threads(threads);
+        let options = EngineOptions::new().threads(threads).precision(precision);
         let mut engine = Engine::with_options(model, parameters, options).map_err(Failure::new)?;
         let value = self.metric.evaluate(&mut engine, &folder, &examples)?;
         print(&format!("{}: {value:.4}\n", self.metric.name()))

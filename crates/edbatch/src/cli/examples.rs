@@ -19,8 +19,8 @@ pub(crate) struct Examples {
 }
 
 impl Examples {
-    /// Reads all files. `targets` are the files of translations, one for each file of inputs, or
-    /// none for the one that the configuration names.
+    /// Reads all files. `targets` are the files of translations, one for each file of inputs; if
+    /// there are none, the file that the configuration names is read.
     pub(crate) fn read(
         folder: &Folder,
         files: &[PathBuf],
@@ -56,8 +56,8 @@ impl Examples {
         self.inputs.len()
     }
 
-    /// Returns the file of an example, and its number there, from 1. It is the number of its line,
-    /// except in arc files.
+    /// Returns the file of an example, and the example's number there, from 1. This is the number
+    /// of its line, except in arc files.
     pub(crate) fn place(&self, example: usize) -> (&Path, usize) {
         let file = self.ends.partition_point(|&end| end <= example);
         let first = file.checked_sub(1).map_or(0, |before| self.ends[before]);
@@ -82,7 +82,7 @@ impl Examples {
     pub(crate) fn failed_training(&self, indices: &[usize], mut error: TrainError) -> Failure {
         let Some(input) = error.input_mut() else { return Failure::new(error) };
         let example = indices[*input];
-        // The text has the number among the inputs of its file.
+        // The text of the error has the number of the input in its file.
         *input = self.place(example).1 - 1;
         self.at(example, error)
     }

@@ -16,7 +16,8 @@ use super::progress;
 /// of its inputs.
 ///
 /// The new folder needs no Rust code of the model, and gives the same results, bit by bit. A model
-/// that awaits computed values has no call lists: of lstm_nmt, network and weights are written.
+/// that awaits computed values has no call lists: for lstm_nmt, only the network and the weights
+/// are written.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
@@ -26,7 +27,7 @@ pub(crate) struct Export {
     /// Folder with config.json, weights.safetensors and the vocabularies; or with network.json and
     /// weights.safetensors.
     dir: PathBuf,
-    /// Folder to create. It must not exist, or be empty.
+    /// Folder to create. If it exists, it must be empty.
     new: PathBuf,
     /// File of inputs, plain or .gz. By default the file that config.json names.
     #[arg(long, value_name = "FILE")]

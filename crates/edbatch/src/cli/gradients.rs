@@ -20,7 +20,7 @@ use super::{at_least_one, number_of_threads, progress, same_file};
 ///
 /// The loss is the sum of the cross-entropies of all rows with a target, divided by the number of
 /// inputs. Targets are the labels of trees, the tags of sentences and the labels of lattices. A
-/// translator is forced along the lines of `--targets`.
+/// translator is forced to write the lines of `--targets`.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
@@ -37,7 +37,7 @@ pub(crate) struct Gradients {
     /// File of translations, one for each line of the input [default: "target" of config.json].
     #[arg(long, value_name = "FILE")]
     targets: Option<PathBuf>,
-    /// Inputs that run together. The gradients do not depend on it.
+    /// Number of inputs that run together. The gradients do not depend on it.
     #[arg(long, value_name = "N", default_value = "64", value_parser = at_least_one)]
     batch: usize,
     /// Policy that chooses which kind of node runs next, as for `edbatch infer`.

@@ -29,7 +29,7 @@ use super::mini_batch::{Done, OnError, Worker, mini_batches};
 use super::output::Output;
 use super::parallel_map::parallel_map;
 use super::precision::Precision;
-use super::runner::Runner;
+use super::runner::{Results, Runner};
 use super::shard::Shard;
 use super::statistics::statistics;
 use super::trace::Trace;
@@ -39,7 +39,8 @@ use super::{at_least_one, number_of_threads, progress, same_file, shard_run};
 ///
 /// Each line is {"id": 0, "logits": [[…], …]}, where id is the number of the input line from 0; in
 /// a folder with network.json, "outputs" replaces "logits". If the outputs have names, a member
-/// "tags" or "tokens" follows. Results are bit-identical for any number of threads.
+/// "tags" or "tokens" follows. Results are bit-identical for any number of threads. With --indices,
+/// a line is {"id": 0, "tags": […]}.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
@@ -51,7 +52,10 @@ Shard 3 of a corpus in 64 shards, which any number of machines can run:
   edbatch shards check out
 
 With up to 256 MB for folded tables, for large inputs:
-  edbatch infer model --fold-tables 256000000")]
+  edbatch infer model --fold-tables 256000000
+
+Words, tags or classes without their scores:
+  edbatch infer model --indices")]
 pub(crate) struct Infer {
     /// Folder with config.json, weights.safetensors and the vocabularies; or with network.json and
     /// weights.safetensors.
@@ -74,11 +78,12 @@ pub(crate) struct Infer {
     /// Policy that chooses which kind of node runs next: auto, depth, by-depth, agenda, sufficient,
     /// critical, critical:pair, critical:soft, beam:WIDTH[:SECONDS], exact[:SECONDS], or the file
     /// of a learned policy. SECONDS is the limit per mini-batch. If no two kinds read each other,
-    /// auto runs them in the order of their dependencies; otherwise auto is critical. On cuda, auto
-    /// is by-depth.
+    /// auto runs them in the order of their dependencies; otherwise auto is critical, but runs
+    /// outputs as soon as 256 are ready. On cuda, auto is by-depth.
     #[arg(long, value_name = "P", default_value = "auto", value_parser = auto_or_policy)]
     policy: Auto<PolicyChoice>,
-    /// Inputs in a mini-batch.
+    /// Inputs in a mini-batch. With the policy auto, cpu runs more than 64 in several graphs, so
+    /// that their values stay in the cache.
     #[arg(long, value_name = "N", default_value = "64", value_parser = at_least_one)]
     batch: usize,
     /// Number of threads; each runs whole mini-batches. By default the number of cores.
@@ -99,17 +104,23 @@ pub(crate) struct Infer {
     /// Devices of backend cuda: numbers from 0, separated by commas. Threads use them in turn.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0")]
     devices: Vec<usize>,
-    /// Precision of matrix products.
-    #[arg(long, value_name = "P", value_enum, default_value_t = Precision::Exact)]
+    /// Precision of products of weights and vectors. With bf16 a translator may choose other words.
+    #[arg(long, value_name = "P", value_enum, default_value_t = Precision::F32)]
     precision: Precision,
     /// Handling of an input that cannot be read, does not fit the model or has results that are not
     /// finite. With record, the exit code is 0, and standard error says how many inputs failed.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnError::Stop)]
     on_error: OnError,
+    /// Write the index of the largest score of each row instead of the scores. A line of output has
+    /// the key "tokens" or "tags"; for trees and lattices "classes", with names if the folder has
+    /// classes.txt and numbers otherwise; for a folder with network.json "indices". For large
+    /// vocabularies, indices are much faster than scores.
+    #[arg(long)]
+    indices: bool,
     /// Check every input for NaNs and infinities in intermediate values, even if its results are
     /// finite. This is slow: every input also runs on backend interpret. The error names the first
     /// call of a cell that makes such a value, and the weight that causes it, if any. Without this
-    /// option, only inputs without finite results are checked.
+    /// option, only inputs whose results are not finite are checked.
     #[arg(long)]
     check_finite: bool,
     /// File for statistics, one JSON object: instances, graphs, nodes, batches and their lower
@@ -163,9 +174,8 @@ impl Infer {
                 ));
             }
             #[cfg(feature = "cuda")]
-            Backend::Cuda | Backend::CudaEmulated => {}
-            Backend::Cpu | Backend::Interpret if self.precision != Precision::Exact => {
-                return Err(Failure::Usage("--precision tf32 is for backend cuda".into()));
+            Backend::Cuda | Backend::CudaEmulated => {
+                self.precision.on_device()?;
             }
             Backend::Cpu | Backend::Interpret if self.devices != [0] => {
                 return Err(Failure::Usage("--devices is for backend cuda".into()));
@@ -178,7 +188,9 @@ impl Infer {
                 let message = "--memory and --fold-tables are not supported by backend interpret";
                 return Err(Failure::Usage(message.into()));
             }
-            Backend::Interpret | Backend::Cpu => {}
+            Backend::Interpret | Backend::Cpu => {
+                self.precision.on_cpu()?;
+            }
         }
         if let Some(memory) = self.memory.filter(|&memory| memory < self.fold_tables) {
             let tables = self.fold_tables;
@@ -223,9 +235,10 @@ impl Infer {
         let trace = self.trace.as_deref().map(Trace::begin).transpose()?;
 
         let workers = AtomicUsize::new(0);
-        let reference = Reference::new(&folder);
+        let classes = if self.indices { folder.classes().map_err(Failure::new)? } else { None };
+        let reference = Reference::new(&folder, self.precision);
         let runner = Mutex::new(match self.backend {
-            Backend::Interpret => Runner::interpreter(model, parameters),
+            Backend::Interpret => Runner::interpreter(model, parameters, self.precision.on_cpu()?),
             #[cfg(feature = "cuda")]
             Backend::Cuda | Backend::CudaEmulated => {
                 let engine = self.on_device(model, &parameters, self.options(policy))?;
@@ -233,6 +246,7 @@ impl Infer {
             }
             _ => {
                 let options = self.options(policy).fold_tables(self.fold_tables);
+                let options = options.precision(self.precision.on_cpu()?);
                 let engine = Engine::with_options(model, parameters, options);
                 Runner::Engine(Box::new(engine.map_err(Failure::new)?))
             }
@@ -242,12 +256,16 @@ impl Infer {
             let mut worker = Worker {
                 runner: runner.lock().expect("no thread panics with this lock").fork(),
                 lexicon: folder.lexicon(),
+                classes: classes.as_deref(),
                 files,
                 number: workers.fetch_add(1, Ordering::Relaxed),
                 on_error: self.on_error,
                 reference: &reference,
                 check_finite: self.check_finite,
-                results: Vec::new(),
+                results: match self.indices {
+                    true => Results::Indices(Vec::new()),
+                    false => Results::Rows(Vec::new()),
+                },
             };
             Ok(move |mini_batch| worker.run(mini_batch))
         };
@@ -306,20 +324,25 @@ impl Infer {
         if self.input.is_empty() { vec![folder.input()] } else { self.input.clone() }
     }
 
-    /// Describes how results are rounded and checked. Two runs with the same description give the
-    /// same lines for the same inputs.
+    /// Describes how results are rounded, checked and written. Two runs with the same description
+    /// give the same lines for the same inputs.
     pub(crate) fn arithmetic(&self) -> String {
+        let bf16 = self.precision == Precision::Bf16;
         let rounding = match (self.backend, Level::detect()) {
+            (Backend::Interpret, _) if bf16 => "bf16, interpret",
             (Backend::Interpret, _) => "interpret",
             // With TF32, a device sums in a different order than the emulation.
             (Backend::Cuda, _) if self.precision == Precision::Tf32 => "tf32",
             (Backend::CudaEmulated, _) if self.precision == Precision::Tf32 => "tf32-emulated",
             (Backend::Cuda | Backend::CudaEmulated, _) => "fused",
+            (_, Level::Portable) if bf16 => "bf16, portable",
             (_, Level::Portable) => "portable",
+            _ if bf16 => "bf16",
             _ => "fused",
         };
         let checked = if self.check_finite { ", finite" } else { "" };
-        format!("{rounding}{checked}")
+        let written = if self.indices { ", indices" } else { "" };
+        format!("{rounding}{checked}{written}")
     }
 
     /// Options for one engine; each thread has its own.
@@ -347,7 +370,7 @@ impl Infer {
     ) -> Result<Engine<Zoo>, Failure> {
         let program = Program::new(model.network().clone(), CellStyle::default());
         let program = Arc::new(program.map_err(Failure::new)?.fold_tables(self.fold_tables));
-        let cuda_options = self.precision.options();
+        let cuda_options = self.precision.on_device()?;
         let (emulated, loaded) = (EmulatedDevice::new(0), program.clone());
         let backend = match self.backend {
             Backend::Cuda => cuda::nvidia(loaded, parameters, &cuda_options, &self.devices)

@@ -16,10 +16,11 @@ use super::{at_least_one, memory};
 
 /// Creates a model folder: vocabularies, random weights and configuration.
 ///
-/// Words are numbered by their first occurrence in the inputs, after <unk>; classes and tags come
+/// Words are numbered by their first occurrence in the inputs, after `<unk>`; classes and tags come
 /// from the labels. For bilstm_tagger_char, words that occur at most five times are read by
 /// character. Weights are uniform in ±1/√columns. The first input becomes the folder's default
-/// input. The same arguments give the same files, byte by byte.
+/// input, the second one of lstm_nmt its default targets. The same arguments give the same files,
+/// byte by byte.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
@@ -44,11 +45,11 @@ pub(crate) struct Init {
     /// read, to 0.
     #[arg(long, value_name = "P", value_parser = rate)]
     dropout: Option<f32>,
-    /// The same for states that outputs read alone. By default the value of --dropout.
+    /// The same probability for states that outputs read. By default the value of --dropout.
     #[arg(long, value_name = "P", value_parser = rate)]
     dropout_output: Option<f32>,
-    /// Reads words that occur less often as <unk>, so that <unk> is trained. For
-    /// bilstm_tagger_char, words that occur less often are read by character, by default below 6.
+    /// Reads words that occur fewer than N times as `<unk>`, so that `<unk>` is trained.
+    /// bilstm_tagger_char reads such words by character instead; there, N is 6 by default.
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     min_count: Option<usize>,
     /// Seed of the weights.
@@ -67,6 +68,9 @@ impl Init {
         (config.dropout, config.dropout_output) = (self.dropout, self.dropout_output);
         config.check().map_err(Failure::new)?;
         config.input = default_input(&self.input[0])?;
+        if self.model == ModelName::LstmNmt {
+            config.target = Some(default_input(&self.input[1])?);
+        }
         let model = Zoo::new(&config, &counted.lexicon).map_err(Failure::new)?;
         // Three copies: the weights, their bytes, and the file contents.
         memory::check(&format!("this {}", self.model), 3 * bytes(model.network()), self.memory)?;

@@ -21,11 +21,12 @@ use super::{at_least_one, memory, progress, same_file};
 
 /// Learns which kind of node to run next and writes the policy to a file.
 ///
-/// A quarter of the mini-batches, at least three, is set aside. The learned policy is compared with
-/// those that need no learning (critical, critical:pair and critical:soft) on these. With fewer
-/// than six mini-batches none is set aside, and the counts are on those by which the policy was
-/// selected. If a rule of the method pairs is not better, the file names the best of the others
-/// instead. The same seed always writes the same bytes.
+/// A quarter of the mini-batches, at least three, is set aside. On these, the learned policy is
+/// compared with the policies that need no learning: critical, critical:pair and critical:soft.
+/// With fewer than six mini-batches none is set aside, and the policies are compared on the
+/// mini-batches by which the learned one was selected. If a rule of the method pairs is not better
+/// than all of these policies, the file names the best of them instead. The same seed always writes
+/// the same bytes.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
@@ -51,7 +52,8 @@ pub(crate) struct Learn {
     #[arg(long, value_name = "E")]
     encoding: Option<Encoding>,
     /// Write an empty table, which makes the same choices as critical, if critical does better on
-    /// the mini-batches by which the table was selected. The method pairs always does the like.
+    /// the mini-batches by which the table was selected. The method pairs always makes such a
+    /// comparison.
     #[arg(long)]
     or_critical: bool,
     /// Number of a model's inputs in a mini-batch; 64 by default.
@@ -242,7 +244,7 @@ fn bytes(dag: &impl Dag) -> u64 {
     256 * dag.nodes() as u64 + 64 * edges.sum::<usize>() as u64
 }
 
-/// Says how the learned policy compares with the best one that needs no learning.
+/// Describes how the learned policy compares with the best one that needs no learning.
 fn better(learned: &str, compared: &Comparison) -> String {
     let (best, fewest) = compared.best_unlearned();
     let percent = 100.0 * fewest.abs_diff(compared.learned) as f64 / fewest.max(1) as f64;

@@ -162,11 +162,11 @@ mod tests {
         score.add(&rows, &vec![None, Some(1), Some(1)]);
         assert_eq!(score.value(Metric::Accuracy), Some(0.75));
         assert_eq!(score.value(Metric::Root), Some(1.0));
-        // −log of the probabilities, of the scores' differences 1, −2, 2 and 3, per input.
+        // −log of the targets' probabilities. The two scores of a row differ by 1, −2, 2 and 3.
         let expected: f64 = [1.0, -2.0, 2.0, 3.0].iter().map(|d: &f64| (-d).exp().ln_1p()).sum();
         let loss = score.value(Metric::Loss).unwrap();
         assert!((loss - expected / 2.0).abs() < 1e-12, "{loss}");
-        // Found: one chunk in the first input, two in the second. There: two in the second.
+        // Found: one chunk in the first input, two in the second. Expected: two in the second.
         assert_eq!(score.value(Metric::F1), Some(0.8));
         let empty = Score::new(&tags);
         for metric in Metric::value_variants() {

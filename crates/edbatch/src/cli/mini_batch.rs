@@ -7,12 +7,13 @@ use crate::{InputError, Report, Rows, Statistics};
 use clap::ValueEnum;
 use edbatch_datasets::Error;
 use edbatch_models::{Lexicon, ZooInput, is_arc_file};
+use serde::Serialize;
 
 use super::corpus::{Corpus, Numbered, Place};
 use super::failure::Failure;
 use super::finite::Reference;
 use super::reserve;
-use super::runner::Runner;
+use super::runner::{Results, Runner};
 
 /// The handling of an input that fails.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -46,6 +47,8 @@ pub(crate) struct Done {
 pub(crate) struct Worker<'a> {
     pub(crate) runner: Runner,
     pub(crate) lexicon: &'a Lexicon,
+    /// The names of the classes, if the folder has them and indices are written.
+    pub(crate) classes: Option<&'a [String]>,
     pub(crate) files: &'a [PathBuf],
     pub(crate) number: usize,
     pub(crate) on_error: OnError,
@@ -53,7 +56,7 @@ pub(crate) struct Worker<'a> {
     /// Checks every input with the reference interpreter, even if its results are finite.
     pub(crate) check_finite: bool,
     /// The results of the previous mini-batch, to reuse their memory.
-    pub(crate) results: Vec<Result<Rows, InputError>>,
+    pub(crate) results: Results,
 }
 
 /// Groups the lines of a corpus into mini-batches of `size`; the last may be smaller.
@@ -100,22 +103,14 @@ impl Worker<'_> {
                 Some(self.at_line(lines[0].0, what))
             }
         };
-        let mut results = inputs.iter().zip(&self.results);
+        let mut inputs = inputs.iter().enumerate();
         let (mut text, mut count) = (Vec::new(), 0);
         for (place, line) in &lines {
             let before = text.len();
             let written = line.clone().and_then(|()| {
                 failed.clone().map_or(Ok(()), Err)?;
-                let (input, rows) = results.next().expect("a result for each input");
-                let rows = rows.as_ref().map_err(|error| self.at_line(*place, error))?;
-                self.check_finite(*place, input, rows)?;
-                // A number has at most 16 bytes with its comma; other members are short.
-                let elements: usize = rows.iter().map(<[f32]>::len).sum();
-                text.try_reserve(64 * (rows.len() + 1) + 16 * elements).map_err(|_| {
-                    self.at_line(*place, "out of memory for the results: make mini-batches smaller")
-                })?;
-                write_line(self.lexicon, place.number, rows, &mut text);
-                Ok(())
+                let (index, input) = inputs.next().expect("an input for each line without error");
+                self.write(*place, input, index, &mut text)
             });
             if let Err(error) = written {
                 if self.on_error == OnError::Stop {
@@ -134,14 +129,58 @@ impl Worker<'_> {
         Ok(Done { text, lines, failed: count, number, statistics, report })
     }
 
-    /// Fails if the results are not finite, or with `self.check_finite` if any call makes a NaN or
-    /// an infinity. The error names the input's first such call.
-    fn check_finite(&self, place: Place, input: &ZooInput, rows: &Rows) -> Result<(), String> {
-        let values = rows
-            .iter()
-            .enumerate()
-            .flat_map(|(row, values)| values.iter().map(move |value| (row, value)));
-        let not_finite = values.into_iter().find(|(_, value)| !value.is_finite());
+    /// Writes the line of the input with this index in the mini-batch.
+    fn write(
+        &self,
+        place: Place,
+        input: &ZooInput,
+        index: usize,
+        text: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        let failed = |error: &InputError| self.at_line(place, error);
+        // A number has at most 16 bytes with its comma; other members are short.
+        let mut reserve = |bytes: usize| {
+            text.try_reserve(bytes).map_err(|_| {
+                self.at_line(place, "out of memory for the results: make mini-batches smaller")
+            })
+        };
+        match &self.results {
+            Results::Rows(results) => {
+                let rows = results[index].as_ref().map_err(failed)?;
+                let of_row = |(row, values): (usize, &[f32])| {
+                    let value = values.iter().find(|value| !value.is_finite())?;
+                    Some((row, value.to_string()))
+                };
+                self.check_finite(place, input, rows.iter().enumerate().find_map(of_row))?;
+                let elements: usize = rows.iter().map(<[f32]>::len).sum();
+                reserve(64 * (rows.len() + 1) + 16 * elements)?;
+                write_rows(self.lexicon, place.number, rows, text);
+            }
+            Results::Indices(results) => {
+                let (indices, not_finite) = match &results[index] {
+                    Ok(indices) => (indices.as_slice(), None),
+                    Err(InputError::NotFiniteOutput { row }) => {
+                        (&[][..], Some((*row, "a NaN or an infinity".to_string())))
+                    }
+                    Err(error) => return Err(failed(error)),
+                };
+                self.check_finite(place, input, not_finite)?;
+                reserve(64 * (indices.len() + 1))?;
+                write_indices(self.lexicon, self.classes, place.number, indices, text);
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails if a row of the results has this value that is not finite, or with
+    /// `self.check_finite` if any call makes a NaN or an infinity. The error names the input's
+    /// first such call.
+    fn check_finite(
+        &self,
+        place: Place,
+        input: &ZooInput,
+        not_finite: Option<(usize, String)>,
+    ) -> Result<(), String> {
         if !self.check_finite && not_finite.is_none() {
             return Ok(());
         }
@@ -170,7 +209,7 @@ impl Worker<'_> {
 
 /// Appends the results of an input. Numbers have the shortest form that parses to the same bits,
 /// so equal results are equal bytes.
-fn write_line(lexicon: &Lexicon, id: u64, rows: &Rows, out: &mut Vec<u8>) {
+fn write_rows(lexicon: &Lexicon, id: u64, rows: &Rows, out: &mut Vec<u8>) {
     let rows_name = if matches!(lexicon, Lexicon::CallLists(_)) { "outputs" } else { "logits" };
     out.extend_from_slice(format!("{{\"id\": {id}, \"{rows_name}\": [").as_bytes());
     for (index, row) in rows.iter().enumerate() {
@@ -185,8 +224,32 @@ fn write_line(lexicon: &Lexicon, id: u64, rows: &Rows, out: &mut Vec<u8>) {
     }
     out.push(b']');
     if let Some(named) = lexicon.decode(rows.iter()) {
-        let names = serde_json::to_string(&named.names).expect("names become JSON");
-        out.extend_from_slice(format!(", \"{}\": {names}", named.key).as_bytes());
+        out.extend_from_slice(format!(", \"{}\": {}", named.key, json(&named.names)).as_bytes());
     }
     out.extend_from_slice(b"}\n");
+}
+
+/// Appends the indices of the largest scores of an input, or their names.
+fn write_indices(
+    lexicon: &Lexicon,
+    classes: Option<&[String]>,
+    id: u64,
+    indices: &[u32],
+    out: &mut Vec<u8>,
+) {
+    let spaced = |item: &dyn Fn(u32) -> String| {
+        let items: Vec<String> = indices.iter().map(|&index| item(index)).collect();
+        format!("[{}]", items.join(", "))
+    };
+    let (key, list) = match (lexicon.names(indices.iter().copied()), classes, lexicon) {
+        (Some(named), ..) => (named.key, json(&named.names)),
+        (None, Some(classes), _) => ("classes", spaced(&|class| json(&classes[class as usize]))),
+        (None, None, Lexicon::CallLists(_)) => ("indices", spaced(&|index| index.to_string())),
+        (None, None, _) => ("classes", spaced(&|class| class.to_string())),
+    };
+    out.extend_from_slice(format!("{{\"id\": {id}, \"{key}\": {list}}}\n").as_bytes());
+}
+
+fn json(list: &(impl Serialize + ?Sized)) -> String {
+    serde_json::to_string(list).expect("names and numbers become JSON")
 }

@@ -1,26 +1,46 @@
-//! `--precision`: the precision of products on a device.
+//! `--precision`: the precision of products of weights and vectors.
 
+use crate::runtime;
 use clap::ValueEnum;
+
+use super::failure::Failure;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Precision {
-    /// 32-bit floats, bit-identical to the CPU.
-    #[value(name = "f32")]
-    Exact,
-    /// Tensor cores, with operands rounded to TF32 (10-bit mantissa); only on backend cuda.
+    /// 32-bit floats.
+    F32,
+    /// Factors rounded to bf16 (8-bit mantissa): faster on many CPUs, with half the memory for
+    /// weights; only on backends cpu and interpret.
+    Bf16,
+    /// Tensor cores, with factors rounded to TF32 (10-bit mantissa); only on backend cuda.
     Tf32,
 }
 
-#[cfg(feature = "cuda")]
 impl Precision {
-    /// Returns the options of a device, with reports of compilations on standard error.
-    pub(crate) fn options(self) -> crate::cuda::CudaOptions {
-        use crate::cuda::{self, CudaOptions};
+    /// Returns the precision of a CPU, or an error for one that only devices have.
+    pub(crate) fn on_cpu(self) -> Result<runtime::Precision, Failure> {
+        match self {
+            Self::F32 => Ok(runtime::Precision::F32),
+            Self::Bf16 => Ok(runtime::Precision::Bf16),
+            Self::Tf32 => Err(Failure::Usage("--precision tf32 is for backend cuda".into())),
+        }
+    }
 
-        let report = |compilation: &cuda::Compilation| eprintln!("edbatch: {compilation}");
-        CudaOptions::new().on_compile(report).precision(match self {
-            Self::Exact => cuda::Precision::Exact,
-            Self::Tf32 => cuda::Precision::Tf32,
-        })
+    /// Returns the options of a device, with reports of compilations on standard error; or an error
+    /// for a precision that only CPUs have.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn on_device(self) -> Result<crate::cuda::CudaOptions, Failure> {
+        use crate::cuda::{Compilation, CudaOptions, DevicePrecision};
+
+        let report = |compilation: &Compilation| eprintln!("edbatch: {compilation}");
+        let precision = match self {
+            Self::F32 => DevicePrecision::Exact,
+            Self::Tf32 => DevicePrecision::Tf32,
+            Self::Bf16 => {
+                let message = "--precision bf16 is for backends cpu and interpret";
+                return Err(Failure::Usage(message.into()));
+            }
+        };
+        Ok(CudaOptions::new().on_compile(report).precision(precision))
     }
 }

@@ -1,7 +1,8 @@
 //! The flag that tells the command to end because memory has run out.
 //!
 //! The binary's allocator has a reserve of memory, since most of the standard library aborts if an
-//! allocation fails. Another caller of [`main`](super::main) has none, and never sets the flag.
+//! allocation fails. Another caller of [`main`](super::main) has no reserve, and never sets the
+//! flag.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -28,12 +28,12 @@ use run::Run;
 ///
 /// The loss of a mini-batch is the sum of the cross-entropies of all rows with a target, divided by
 /// the number of inputs. Targets are the labels of trees, the tags of sentences and the labels of
-/// lattices. A translator is forced along the lines of `--targets`.
+/// lattices. A translator is forced to write the lines of `--targets`.
 ///
 /// After each epoch the metric is computed on `--valid`, and a line is printed. The weights of the
 /// best epoch replace weights.safetensors. A run that was interrupted at any moment goes on with
-/// `--resume`, and gives the same weights, bit by bit, as one that was not. They do not depend on
-/// `--threads` and `--policy`.
+/// `--resume`, and gives the same weights, bit by bit, as an uninterrupted run. The weights do not
+/// depend on `--threads` and `--policy`.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
@@ -94,7 +94,7 @@ pub(crate) struct Train {
     /// Factor of the rate for parameters whose names begin with PREFIX; 0 freezes them.
     #[arg(long, value_name = "PREFIX=FACTOR", value_parser = group)]
     group: Vec<(String, f64)>,
-    /// Probability that a word is replaced by <unk>, drawn again in each epoch.
+    /// Probability that a word is replaced by `<unk>`, drawn again in each epoch.
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
     word_dropout: f64,
     /// Stops after this number of epochs without a better metric.
@@ -117,7 +117,7 @@ pub(crate) struct Train {
     /// Seed of the order of examples and of dropped values.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Also writes the checkpoint after this number of updates; always after each epoch and every
+    /// Writes the checkpoint also after every STEPS updates, not only after each epoch and every
     /// ten minutes.
     #[arg(long, value_name = "STEPS", value_parser = at_least_one)]
     checkpoint_every: Option<usize>,

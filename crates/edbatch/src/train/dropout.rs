@@ -73,7 +73,7 @@ impl Dropout {
     }
 }
 
-/// Returns the first tensors, which share their memory.
+/// Returns the first `count` tensors, without copying them.
 fn shared(parameters: &Parameters, count: usize) -> impl Iterator<Item = Arc<Vec<f32>>> {
     (0..count as u32).map(|index| parameters.get(ParameterId(index)).clone())
 }

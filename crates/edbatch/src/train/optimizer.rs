@@ -8,8 +8,8 @@ use crate::TrainError;
 
 /// An optimizer: a rule with its learning rate and weight decay.
 ///
-/// Names, formulas and defaults are those of `torch.optim`. [`UpdateRule`] says how tables are
-/// updated, of which a mini-batch names some rows.
+/// Names, formulas and defaults are those of `torch.optim`. [`UpdateRule`] says how a table is
+/// updated if a mini-batch names only some of its rows.
 ///
 /// ```
 /// use edbatch::Optimizer;
@@ -176,7 +176,7 @@ pub enum Rate {
     /// 1.
     #[default]
     Constant,
-    /// `factor` to the power of epoch ÷ `every`, rounded down: `StepLR` of PyTorch.
+    /// `factor` to the power of ⌊epoch ÷ `every`⌋: `StepLR` of PyTorch.
     Step {
         /// The number of epochs between changes.
         every: u64,
@@ -193,8 +193,8 @@ pub enum Rate {
         /// The epoch at which the factor is 0.
         epochs: u64,
     },
-    /// Multiplied by `factor` when the loss has not fallen by 0.01 % in more than `patience`
-    /// epochs: `ReduceLROnPlateau`.
+    /// The rate is multiplied by `factor` when the loss has not fallen by 0.01 % in more than
+    /// `patience` epochs: `ReduceLROnPlateau`.
     Plateau {
         /// The factor of each change, below 1.
         factor: f64,

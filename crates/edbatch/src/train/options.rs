@@ -89,7 +89,7 @@ impl TrainerOptions {
     }
 
     /// Also counts batches of each kind and lower bounds, as for [engines](EngineOptions::counts).
-    /// Batches of the way back are not counted: they are those of the way forward.
+    /// Batches of the backward pass are not counted: they are the batches of the forward pass.
     #[must_use]
     pub fn counts(mut self) -> Self {
         self.engine = self.engine.counts();

@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng};
 /// Returns the mini-batches of an epoch: all indices below `n`, shuffled, `batch` at a time. The
 /// last mini-batch may be smaller. A `batch` of 0 counts as 1.
 ///
-/// The order depends on the arguments alone, and is another in each epoch.
+/// The order depends on the arguments alone, and changes from epoch to epoch.
 ///
 /// ```
 /// use edbatch::shuffled;
@@ -18,7 +18,7 @@ use rand::{Rng, SeedableRng};
 /// assert_eq!(all, [0, 1, 2, 3, 4]);
 /// ```
 pub fn shuffled(n: usize, batch: usize, seed: u64, epoch: u64) -> impl Iterator<Item = Vec<usize>> {
-    /// An odd number with random bits, so that seeds and epochs do not meet.
+    /// An odd number with random bits, so that other seeds and epochs give other random numbers.
     const EPOCH: u64 = 0xd134_2543_de82_ef95;
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ epoch.wrapping_mul(EPOCH));
     let mut order: Vec<usize> = (0..n).collect();

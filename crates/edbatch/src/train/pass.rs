@@ -1,4 +1,4 @@
-//! A part of a mini-batch on its way forward and back.
+//! The forward and the backward pass of a part of a mini-batch.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -58,8 +58,8 @@ impl Pass {
     }
 
     /// Wires, schedules and plans a part. With `targets`, the loss depends on the values that have
-    /// one; without, on all emitted values. Dropout depends on the `step`, and on the position of
-    /// an input in the mini-batch: `first` and its index.
+    /// a target; without, on all emitted values. Dropout depends on the `step`, and on the position
+    /// of an input in the mini-batch: `first` and its index.
     pub(super) fn decide<M: Model>(
         &mut self,
         program: &Program,

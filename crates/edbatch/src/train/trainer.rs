@@ -29,10 +29,10 @@ use run::OutputsOf;
 /// A model with its parameters, which it trains on mini-batches.
 ///
 /// [`train`](Self::train) is a step of training: it [accumulates](Self::accumulate) gradients and
-/// [updates](Self::update) the parameters. Gradients are batched as outputs are: the way back runs
-/// the batches of the way forward in reverse order. [`accumulate`](Self::accumulate) computes a
-/// cross-entropy and its gradients. [`forward`](Self::forward) and [`backward`](Self::backward)
-/// leave the loss to the caller. Both add to the gradients of parameters, until
+/// [updates](Self::update) the parameters. Gradients are batched as outputs are: the backward pass
+/// runs the batches of the forward pass in reverse order. [`accumulate`](Self::accumulate) computes
+/// a cross-entropy and its gradients. [`forward`](Self::forward) and [`backward`](Self::backward)
+/// leave the loss to the caller. Both ways add to the gradients of parameters, until
 /// [`update`](Self::update) or [`clear_gradients`](Self::clear_gradients).
 ///
 /// The bits of gradients and of updated parameters do not depend on the policy, on threads, or on
@@ -67,6 +67,8 @@ pub struct Trainer<M> {
     model: M,
     program: Arc<Program>,
     backend: Box<dyn Backend>,
+    /// The backend's [`largest_cell`](Backend::largest_cell).
+    largest_cell: Option<usize>,
     initial: Rows,
     pool: ThreadPool,
     memory_limit: Option<u64>,
@@ -146,7 +148,7 @@ impl<M: Model> Trainer<M> {
     /// [`update`](Self::update).
     ///
     /// # Errors
-    /// Those of both. Then no parameter, no moment and no number of updates has changed.
+    /// If either method fails. Then parameters, moments and the count of updates are as before.
     pub fn train(
         &mut self,
         inputs: &[M::Input],
@@ -240,13 +242,13 @@ impl<M: Model> Trainer<M> {
         Ok(loss)
     }
 
-    /// Returns the counts and times of the ways forward of all mini-batches so far.
+    /// Returns the counts and times of the forward passes of all mini-batches so far.
     #[must_use]
     pub fn statistics(&self) -> &Statistics {
         &self.tally.statistics
     }
 
-    /// Returns the batches of each kind, if [`TrainerOptions::counts`] is set.
+    /// Returns the batches of each kind, if [`counts`](crate::TrainerOptions::counts) is set.
     #[must_use]
     pub fn report(&self) -> Option<&Report> {
         self.tally.report.as_ref()

@@ -9,7 +9,7 @@ use edbatch_models::{Build, Mailbox, Model};
 
 use crate::{InputError, TrainError};
 
-/// Wires one input into a graph. `mailbox` gets what it emits and gives.
+/// Wires one input into a graph. `mailbox` gets the values that the input emits and gives.
 pub(super) fn wire<M: Model>(
     model: &M,
     input: &M::Input,

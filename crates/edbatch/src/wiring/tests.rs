@@ -19,6 +19,7 @@ use std::task::{Context, Poll};
 use edbatch_graph::{Dag, Graph, Kind, Network, Shape, Source, Value};
 use edbatch_layout::Want;
 use edbatch_models::{Build, BuildError, Mailbox};
+use edbatch_runtime::kernels::ArgMax;
 use edbatch_runtime::{BackendError, Rows};
 
 use super::{Admission, Instances, Round, Turn};
@@ -91,8 +92,8 @@ impl Results for Positions {
         Ok(())
     }
 
-    fn arg_max(&self, wanted: usize) -> u32 {
-        wanted as u32
+    fn arg_max(&self, wanted: usize) -> ArgMax {
+        ArgMax { index: wanted as u32, is_finite: true }
     }
 }
 
@@ -137,7 +138,7 @@ fn check(width: usize, inputs: &str, expected: &str) {
 
 fn check_with(width: usize, still_wanted: &dyn Fn(usize) -> bool, inputs: &str, expected: &str) {
     let graph = RefCell::new(graph());
-    let (mut instances, mut round) = (Instances::new(), Round::default());
+    let (mut instances, mut round) = (Instances::new(false), Round::default());
     let mut lines = inputs.lines().map(str::trim).filter(|line| !line.is_empty());
     let mut start = |mailbox: Rc<RefCell<Mailbox>>| {
         let (steps, graph) = (lines.next()?, &graph);
@@ -153,7 +154,7 @@ fn check_with(width: usize, still_wanted: &dyn Fn(usize) -> bool, inputs: &str, 
         }
         .unwrap()
     };
-    let admission = Admission { width, still_wanted };
+    let admission = Admission::new(width, still_wanted);
     for _ in 0..20 {
         if !instances.wire(&graph, admission, &mut start, &mut round) {
             let got: Vec<&str> = text.lines().chain(outputs.lines()).map(str::trim).collect();

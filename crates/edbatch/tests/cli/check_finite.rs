@@ -54,10 +54,20 @@ fn errors_name_the_line_the_call_and_the_weight() {
         backends.push("cuda-emulated");
     }
     for backend in backends {
-        let expected = scratch.ok(&["infer", golden, "--backend", backend]);
-        for (batch, check) in [("1", false), ("3", false), ("3", true), ("64", true)] {
+        for (batch, check, indices) in [
+            ("1", false, false),
+            ("3", false, false),
+            ("3", true, false),
+            ("64", true, false),
+            ("1", false, true),
+            ("3", true, true),
+        ] {
+            let option = indices.then_some("--indices");
+            let mut words = vec!["infer", golden, "--backend", backend];
+            words.extend(option);
+            let expected = scratch.ok(&words);
             let mut words = vec!["infer", "@model", "--backend", backend, "--batch", batch];
-            words.extend(check.then_some("--check-finite"));
+            words.extend(check.then_some("--check-finite").into_iter().chain(option));
             let error = scratch.error(&words);
             let place =
                 format!("trees.txt:{}: id {id}: expected finite values, got NaN at", id + 1);

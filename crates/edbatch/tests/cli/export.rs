@@ -118,6 +118,31 @@ fn handwritten_networks_run() {
 }
 
 #[test]
+fn one_bad_line_in_a_mini_batch_leaves_the_others() {
+    let scratch = Scratch::new("export-record");
+    scratch.init("tree_lstm");
+    scratch.ok(&["export", "@model", "@network"]);
+    let good = fs::read_to_string(scratch.path("network/calls.jsonl")).unwrap();
+    let mut lines: Vec<&str> = good.lines().cycle().take(64).collect();
+    scratch.write("good.jsonl", lines.join("\n"));
+    lines[40] = "{\"calls\": [[\"leaf\", 1000000]], \"emit\": [0]}";
+    scratch.write("bad.jsonl", lines.join("\n"));
+    let infer = |input: &str| {
+        let words =
+            ["infer", "@network", "--batch", "64", "--on-error", "record", "--input", input];
+        scratch.ok(&words)
+    };
+    let (good, bad) = (infer("@good.jsonl"), infer("@bad.jsonl"));
+    assert_eq!((good.lines().count(), bad.lines().count()), (64, 64));
+    for (id, (good, bad)) in good.lines().zip(bad.lines()).enumerate() {
+        match id {
+            40 => assert!(bad.contains("\"error\": ") && bad.contains("bad.jsonl:41:"), "{bad}"),
+            _ => assert_eq!(good, bad),
+        }
+    }
+}
+
+#[test]
 fn faults_of_folders_name_the_file() {
     let scratch = Scratch::new("export-faults");
     scratch.init("tree_lstm");

@@ -1,6 +1,7 @@
 //! Results of `infer` with all policies, mini-batch sizes, backends and kinds of inputs.
 
 use edbatch_datasets::fixtures::text::BINARY_TREES;
+use edbatch_runtime::kernels::Level;
 use edbatch_testing::names;
 
 use crate::support::{MODELS, POLICIES, Scratch, difference, lines};
@@ -137,7 +138,35 @@ fn the_default_precision_is_f32() {
     let expected = scratch.ok(&["infer", "@model"]);
     assert_eq!(scratch.ok(&["infer", "@model", "--precision", "f32"]), expected);
     let message = scratch.error_of_usage(&["infer", "@model", "--precision", "f16"]);
-    assert!(message.contains("f32, tf32"), "{message}");
+    assert!(message.contains("f32, bf16, tf32"), "{message}");
+}
+
+/// Rounds factors on every level and in the interpreter; levels that fuse give the same bytes.
+#[test]
+fn bf16_gives_the_same_bytes_at_all_levels_that_fuse() {
+    let scratch = Scratch::new("bf16");
+    scratch.init("lattice_lstm");
+    let words = ["infer", "@model", "--precision", "bf16"];
+    let outputs = |level: Level, more: &[&str]| {
+        let mut command = scratch.command(&[&words[..], more].concat());
+        let output = command.env("EDBATCH_CPU", level.name()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let levels = Level::available();
+    let fusing = levels.iter().filter(|&&level| level != Level::Portable);
+    let ways = [["--batch", "1"], ["--fold-tables", "1000000"]];
+    let results: Vec<String> =
+        fusing.flat_map(|&level| ways.map(|way| outputs(level, &way))).collect();
+    assert!(results.windows(2).all(|pair| pair[0] == pair[1]), "{levels:?}");
+    let portable = outputs(Level::Portable, &[]);
+    let interpreted = outputs(levels[0], &["--backend", "interpret"]);
+    let exact = scratch.ok(&["infer", "@model"]);
+    for other in results.first().into_iter().chain([&portable, &interpreted]) {
+        assert_eq!(other.lines().count(), exact.lines().count());
+        assert_ne!(other, &exact);
+    }
+    scratch.ok(&[&words[..], &["--check-finite"]].concat());
 }
 
 /// A mini-batch of 4,096 inputs under a limit of the address space: the failed allocation of the

@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use edbatch_runtime::kernels::Level;
 use edbatch_testing::names;
 
 use crate::support::{MODELS, Scratch, gz};
@@ -126,6 +127,11 @@ fn a_completed_shard_is_not_run_again() {
     assert!(said(&words).contains("(run again: there were 2 shards)"));
     let words = [&words[..], &["--backend", "interpret"]].concat();
     assert!(said(&words).contains("(run again: the arithmetic was "));
+    let words = shard(&["@more.txt", "@trees.txt"], "1/3", &["--precision", "bf16"]);
+    assert!(said(&words).contains("(run again: the arithmetic was interpret"));
+    let mark = fs::read_to_string(scratch.path("out/part-00001.done")).unwrap();
+    let portable = if Level::detect() == Level::Portable { ", portable" } else { "" };
+    assert!(mark.contains(&format!("\"arithmetic\":\"bf16{portable}\"")), "{mark}");
     scratch.write("out/part-00001.done", "no mark");
     assert!(said(&words).contains("(run again: not a valid shard mark: "));
 }

@@ -49,6 +49,18 @@ fn log(scratch: &Scratch, file: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// The fields of a line of `--log`, and of its seconds, sorted.
+const LOG_KEYS: [&str; 7] =
+    ["epoch", "gradient_norm", "instances_per_second", "loss", "metric", "rate", "seconds"];
+const PARTS_OF_SECONDS: [&str; 6] = ["back", "decide", "evaluate", "forward", "sums", "update"];
+
+/// Returns the names of an object's fields, sorted.
+fn keys(object: &Value) -> Vec<&str> {
+    let mut keys: Vec<&str> = object.as_object().unwrap().keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    keys
+}
+
 fn last_number(line: &str) -> f64 {
     line.split_whitespace().next_back().unwrap().parse().unwrap()
 }
@@ -81,7 +93,9 @@ fn nine_models_and_a_network_learn() {
         let [first, last] = [&lines[0], &lines[7]].map(|line| number(line, "metric"));
         assert!(last < 0.9 * first, "{folder}: {first} {last}");
         assert!(number(&lines[7], "loss") < number(&lines[0], "loss"), "{folder}");
-        for key in ["forward", "back", "sums", "update", "decide", "evaluate"] {
+        assert_eq!(keys(&lines[0]), LOG_KEYS);
+        assert_eq!(keys(&lines[0]["seconds"]), PARTS_OF_SECONDS);
+        for key in PARTS_OF_SECONDS {
             assert!(lines[0]["seconds"][key].as_f64().unwrap() > 0.0, "{key}");
         }
         assert!(number(&lines[0], "gradient_norm") > 0.0);
@@ -91,6 +105,10 @@ fn nine_models_and_a_network_learn() {
         let best = lines.iter().map(|line| number(line, "metric")).fold(f64::INFINITY, f64::min);
         let evaluated = scratch.ok(&["evaluate", "@out", "--input", input, "--metric", "loss"]);
         assert_eq!(evaluated, format!("loss: {best:.4}\n"));
+        let words = ["evaluate", "@out", "--input", input, "--metric", "loss"];
+        let rounded = scratch.ok(&[&words[..], &["--precision", "bf16"]].concat());
+        let rounded: f64 = rounded.trim_start_matches("loss: ").trim().parse().unwrap();
+        assert!((rounded - best).abs() < 1e-2 * best.max(1.0), "{folder}: {rounded}");
         assert_eq!(text.lines().last(), Some(&*format!("test loss: {best:.4}")), "{text}");
         let gradients = ["gradients", "@out", "--input", input, "--output", "@g.safetensors"];
         scratch.ok(&[&gradients[..], &["--stats", "@stats"]].concat());
@@ -171,7 +189,7 @@ fn killed_runs_go_on_to_the_same_weights() {
         let mut command = scratch.command(&words);
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     };
-    let mut left = 0;
+    let (mut left, mut within_epochs) = (0, 0);
     kill_repeatedly(50, start, |time| {
         if time == 0 {
             whole = Some((trained(&scratch), lines()));
@@ -181,9 +199,15 @@ fn killed_runs_go_on_to_the_same_weights() {
             left += 1;
             scratch.ok(&["infer", "@trained", "--input", "@trees.txt", "--output", "@out"]);
         }
-        scratch.ok(&resume);
+        let output = scratch.run(&resume);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{message}");
+        within_epochs += usize::from(
+            message.contains("goes on in epoch") && !message.contains(", after 0 mini-batches"),
+        );
         assert!(whole == Some((trained(&scratch), lines())), "run {time}");
     });
+    assert!(within_epochs > 0, "no run went on in the middle of an epoch");
     assert!(left > 10, "{left} of 50 runs were killed after they had begun");
     let names = names(&scratch.path("trained"));
     assert_eq!(names, [CHECKPOINT, "config.json", "vocab.txt", WEIGHTS]);
@@ -421,26 +445,4 @@ fn models_with_dropout_train_and_go_on_to_the_same_weights() {
     fs::copy(input, scratch.path("calls.jsonl")).unwrap();
     (words[1], words[3], words[5]) = ("@network", "@calls.jsonl", "@calls.jsonl");
     assert!(run(&with(&words, &["--epochs", "3"]))[0] == expected[0], "exported");
-}
-
-/// Words that are seen less often are `<unk>`.
-#[test]
-fn rare_words_are_left_out_of_vocabularies() {
-    let scratch = Scratch::new("init-min-count");
-    scratch.write("trees.txt", "(1 (0 a) (1 (0 b) (0 a)))\n(1 (0 c) (0 c))\n(0 (0 a) (1 d))\n");
-    for (min, expected) in
-        [("1", "<unk>\na\nb\nc\nd\n"), ("2", "<unk>\na\nc\n"), ("3", "<unk>\na\n")]
-    {
-        let words = ["init", "tree_lstm", "@model", "--hidden", "4", "--input", "@trees.txt"];
-        scratch.ok(&[&words[..], &["--min-count", min]].concat());
-        let words = fs::read_to_string(scratch.path("model").join("vocab.txt")).unwrap();
-        assert_eq!(words, expected);
-    }
-    let refused = ["init", "tree_lstm", "@model", "--hidden", "4", "--input", "@trees.txt"];
-    for (option, value) in [("--dropout", "1"), ("--dropout-output", "-0.1"), ("--min-count", "0")]
-    {
-        let option = format!("{option}={value}");
-        let error = scratch.error_of_usage(&[&refused[..], &[&option]].concat());
-        assert!(error.contains("expected"), "{error}");
-    }
 }

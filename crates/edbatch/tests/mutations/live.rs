@@ -1,5 +1,5 @@
-//! Liveness of compiled cells. A step may compute some elements that nothing reads; changes of these
-//! are harmless.
+//! Liveness of compiled cells. A step may compute some elements that nothing reads; changes of
+//! these are harmless.
 
 use std::collections::HashSet;
 

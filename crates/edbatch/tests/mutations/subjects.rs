@@ -9,7 +9,7 @@ use edbatch_layout::{CellStyle, MiniBatch, Plan, Planner, Program, Want, check};
 use edbatch_models::{Folder, Model, ModelName};
 use edbatch_policy::{Agenda, Critical, Policy, schedule};
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Cpu, Given, Parameters, Part, Rows};
+use edbatch_runtime::{Backend, Cpu, Given, Parameters, Part, Precision, Rows};
 use rand::SeedableRng;
 
 use crate::networks::{Random, random_graph, random_network};
@@ -21,6 +21,8 @@ pub(crate) struct Subject {
     pub(crate) graph: Graph,
     pub(crate) schedule: Schedule,
     pub(crate) parameters: Parameters,
+    /// The maximum number of table rows that a prologue step computes.
+    pub(crate) block: u32,
 }
 
 impl Subject {
@@ -68,7 +70,8 @@ impl Subject {
         let folded = [0, 4000, u64::MAX][seed as usize / 3 % 3];
         let program = Program::new(graph.network().clone(), style).unwrap().fold_tables(folded);
         let program = Arc::new(program);
-        Self { name, program, graph, schedule, parameters }
+        let block = [1, 2, 256][seed as usize % 3];
+        Self { name, program, graph, schedule, parameters, block }
     }
 
     /// The values of all nodes.
@@ -86,13 +89,14 @@ impl Subject {
     pub(crate) fn plan(&self, wanted: &[(Value, Want)]) -> Plan {
         let mut plan = Plan::default();
         let mini_batch = self.mini_batch(wanted);
-        Planner::default().plan(&mini_batch, &mut plan).unwrap();
+        let mut planner = Planner::default().block(self.block);
+        planner.plan(&mini_batch, &mut plan).unwrap();
         check(&plan, &mini_batch).unwrap();
         plan
     }
 
     pub(crate) fn backend(&self) -> Cpu {
-        Cpu::new(self.program.clone(), &self.parameters, Level::detect()).unwrap()
+        Cpu::new(self.program.clone(), &self.parameters, Level::detect(), Precision::F32).unwrap()
     }
 
     /// Runs a plan, and returns the bits of all wanted values.

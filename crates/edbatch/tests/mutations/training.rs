@@ -8,7 +8,7 @@ use edbatch_layout::{
 };
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{
-    BackPart, Backend, Cpu, Given, OutputGradients, Part, ReferenceTensor, initial_rows,
+    BackPart, Backend, Cpu, Given, OutputGradients, Part, Precision, ReferenceTensor, initial_rows,
     interpret_gradients,
 };
 use rand::{RngExt, SeedableRng};
@@ -32,7 +32,9 @@ impl<'a> Step<'a> {
         let wanted = subject.all();
         let mut has_gradient: Vec<bool> = wanted.iter().map(|_| rng.random_bool(0.3)).collect();
         *has_gradient.last_mut().unwrap() = true;
-        let backend = Cpu::new(program.clone(), &subject.parameters, Level::detect()).unwrap();
+        let backend =
+            Cpu::new(program.clone(), &subject.parameters, Level::detect(), Precision::F32)
+                .unwrap();
         Self { subject, program, wanted, has_gradient, backend }
     }
 
@@ -45,6 +47,7 @@ impl<'a> Step<'a> {
     fn plan(&self) -> TrainingPlan {
         let mut plan = TrainingPlan::default();
         Planner::default()
+            .block(self.subject.block)
             .plan_training(&self.mini_batch(), &self.has_gradient, &mut plan)
             .unwrap();
         let checked = check_training(&plan, &self.mini_batch(), &self.has_gradient);

@@ -119,6 +119,12 @@ impl Simd for Avx2 {
         div(a: __m256, b: __m256) -> __m256 = _mm256_div_ps(a, b);
         mul_add(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);
         neg_mul_add(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fnmadd_ps(a, b, c);
+        upper(pairs: __m256) -> __m256 = {
+            let upper = _mm256_set1_epi32(0xffff_0000_u32 as i32);
+            _mm256_and_ps(pairs, _mm256_castsi256_ps(upper))
+        };
+        lower(pairs: __m256) -> __m256 =
+            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_castps_si256(pairs)));
         // The instruction returns its second operand if either is NaN.
         min(bound: __m256, x: __m256) -> __m256 = _mm256_min_ps(bound, x);
         max(bound: __m256, x: __m256) -> __m256 = _mm256_max_ps(bound, x);

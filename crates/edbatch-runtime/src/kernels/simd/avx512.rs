@@ -1,17 +1,23 @@
-//! AVX-512: 16 lanes, 32 registers, and mask registers.
+//! AVX-512: 16 lanes, 32 registers, and mask registers; with or without instructions for bf16.
 
-use std::arch::x86_64::*;
+use std::{arch::x86_64::*, mem::transmute};
 
 use super::{Kernel, Simd};
 
-/// Proof that the CPU has the features listed at [`run`].
+/// Proof that the CPU has the features listed at [`run`], or those listed at [`run_bf16`].
 #[derive(Clone, Copy)]
-pub(super) struct Avx512(());
+pub(super) struct Avx512<const BF16: bool>(());
 
 /// Runs a kernel, which is compiled into this function with AVX-512 instructions.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 pub(super) fn run<K: Kernel>(kernel: K) -> K::Output {
-    kernel.run(Avx512(()))
+    kernel.run(Avx512::<false>(()))
+}
+
+/// Runs a kernel, which is compiled into this function with AVX-512 and bf16 instructions.
+#[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+pub(super) fn run_bf16<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run(Avx512::<true>(()))
 }
 
 #[inline(always)]
@@ -20,12 +26,13 @@ fn first(count: usize) -> __mmask16 {
     ((1u32 << count) - 1) as __mmask16
 }
 
-// An `Avx512` is created only in `run`, whose caller has detected the features. So `self` proves
-// that the CPU has the instructions.
-impl Simd for Avx512 {
+// An `Avx512` is created only in `run` and `run_bf16`, whose callers have detected the features. So
+// `self` proves that the CPU has the instructions.
+impl<const BF16: bool> Simd for Avx512<BF16> {
     const LANES: usize = 16;
     const REGISTERS: usize = 32;
     const MASKS: bool = true;
+    const PAIRS: bool = BF16;
     type Vector = __m512;
     type Mask = __mmask16;
 
@@ -33,7 +40,7 @@ impl Simd for Avx512 {
     fn outlined<K: Kernel>(self, kernel: K) -> K::Output {
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
         #[inline(never)]
-        fn run<K: Kernel>(simd: Avx512, kernel: K) -> K::Output {
+        fn run<K: Kernel, const BF16: bool>(simd: Avx512<BF16>, kernel: K) -> K::Output {
             kernel.run(simd)
         }
         // SAFETY: `self` proves AVX-512.
@@ -111,6 +118,20 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn mul_add_pairs(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        assert!(BF16, "no instruction for pairs of bf16");
+        // SAFETY: `self` proves AVX-512 and bf16; the types are bits of vectors of equal size.
+        unsafe { _mm512_dpbf16_ps(c, transmute::<__m512, __m512bh>(a), transmute(b)) }
+    }
+
+    #[inline(always)]
+    fn round_pairs(self, a: __m512, b: __m512) -> __m512 {
+        assert!(BF16, "no instruction for pairs of bf16");
+        // SAFETY: `self` proves AVX-512 and bf16; the types are bits of vectors of equal size.
+        unsafe { transmute(_mm512_cvtne2ps_pbh(b, a)) }
+    }
+
+    #[inline(always)]
     fn bits(self, mask: __mmask16) -> u32 {
         mask.into()
     }
@@ -123,6 +144,12 @@ impl Simd for Avx512 {
         div(a: __m512, b: __m512) -> __m512 = _mm512_div_ps(a, b);
         mul_add(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps(a, b, c);
         neg_mul_add(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fnmadd_ps(a, b, c);
+        upper(pairs: __m512) -> __m512 = {
+            let upper = _mm512_set1_epi32(0xffff_0000_u32 as i32);
+            _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(pairs), upper))
+        };
+        lower(pairs: __m512) -> __m512 =
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_castps_si512(pairs)));
         // The instruction returns its second operand if either is NaN.
         min(bound: __m512, x: __m512) -> __m512 = _mm512_min_ps(bound, x);
         max(bound: __m512, x: __m512) -> __m512 = _mm512_max_ps(bound, x);

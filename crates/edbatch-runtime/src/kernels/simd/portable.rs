@@ -129,6 +129,16 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn upper(self, pairs: Lanes) -> Lanes {
+        map(pairs, |pair| f32::from_bits(pair.to_bits() & 0xffff_0000))
+    }
+
+    #[inline(always)]
+    fn lower(self, pairs: Lanes) -> Lanes {
+        map(pairs, |pair| f32::from_bits(pair.to_bits() << 16))
+    }
+
+    #[inline(always)]
     fn min(self, bound: Lanes, x: Lanes) -> Lanes {
         zip(bound, x, |bound, x| if bound < x { bound } else { x })
     }

@@ -39,7 +39,7 @@ pub(super) fn cat(dir: &Path, marks: &[Mark]) -> Result<(), Failure> {
     parts.into_iter().zip(marks).try_for_each(|(part, mark)| end(part, mark))
 }
 
-/// Iterates over runs of lines: the shard that they come from, and their number.
+/// Iterates over runs of lines from one shard: the shard, and the number of lines.
 fn runs(marks: &[Mark]) -> Box<dyn Iterator<Item = (usize, u64)> + '_> {
     if marks[0].division == Division::Lines {
         let all = marks[0].inputs_read();

@@ -53,7 +53,7 @@ impl Run<'_> {
             let (epoch, mini_batch) = (position.epoch + 1, position.mini_batch);
             eprintln!("edbatch: goes on in epoch {epoch}, after {mini_batch} mini-batches");
         } else {
-            // The first weights: best weights may replace them before the next checkpoint.
+            // Save the first weights, which best weights may replace before the next checkpoint.
             self.checkpoint.write(&mut self.trainer, &position)?;
         }
         self.write_log()?;

@@ -1,4 +1,4 @@
-//! How a trainer is built.
+//! The constructors of a trainer.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use edbatch_layout::Program;
 use edbatch_models::Model;
 use edbatch_policy::Scheduler;
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Cpu, Parameters, initial_rows};
+use edbatch_runtime::{Backend, Cpu, Parameters, Precision, initial_rows};
 
 use super::{Times, Trainer};
 use crate::statistics::Tally;
@@ -40,7 +40,7 @@ impl<M: Model> Trainer<M> {
         let parameters = parameters.for_network(model.network()).map_err(TrainError::Parameters)?;
         let dropout = options.dropout(model.network());
         let with_masks = dropout.with_masks(&parameters).map_err(TrainError::Parameters)?;
-        let cpu = Cpu::new(program.clone(), &with_masks, Level::detect());
+        let cpu = Cpu::new(program.clone(), &with_masks, Level::detect(), Precision::F32);
         let cpu = cpu.map_err(EngineError::from)?;
         let cpu = Box::new(cpu.with_pool(pool.clone()));
         Self::with_dropout(model, parameters, program, cpu, options.pool(pool), dropout)
@@ -67,7 +67,7 @@ impl<M: Model> Trainer<M> {
 
     /// Creates a trainer on a backend that is loaded with `parameters` and with `program`, which
     /// [`program`](Self::program) returned for the same options. The backend may use the
-    /// [pool](TrainerOptions::pool). If the model has dropout, it is loaded with
+    /// [pool](TrainerOptions::pool). If the model has dropout, load the backend with
     /// [`masked_parameters`](Self::masked_parameters).
     ///
     /// # Errors
@@ -123,6 +123,7 @@ impl<M: Model> Trainer<M> {
         }
         let parameters = parameters.for_network(of_model).map_err(TrainError::Parameters)?;
         let initial = initial_rows(of_model, &parameters);
+        let largest_cell = backend.largest_cell();
         let pool = options.engine.take_pool()?;
         let scheduler = options.engine.policy.take().map(Scheduler::by).unwrap_or_default();
         let (memory_limit, counts) = (options.engine.memory_limit, options.engine.counts);
@@ -137,6 +138,7 @@ impl<M: Model> Trainer<M> {
             model,
             program,
             backend,
+            largest_cell,
             initial,
             pool,
             memory_limit,

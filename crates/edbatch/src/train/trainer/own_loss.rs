@@ -1,4 +1,4 @@
-//! Losses of the caller, between the way forward and the way back.
+//! Losses that the caller computes, between the forward and the backward pass.
 
 use std::ops::Range;
 
@@ -36,12 +36,12 @@ impl<M: Model> Trainer<M> {
         Ok(all)
     }
 
-    /// Adds the gradients of a loss to the gradients of parameters, given its gradients by the rows
-    /// that the last [`forward`](Self::forward) returned. The loss does not depend on a row whose
-    /// gradient is empty.
+    /// Adds the gradients of a loss to the gradients of parameters. `gradients` are the loss's
+    /// gradients with respect to the rows that the last [`forward`](Self::forward) returned. The
+    /// loss does not depend on a row whose gradient is empty.
     ///
     /// Returns for each input the gradients of its given rows, in the order in which it gave them,
-    /// if [`TrainerOptions::given_gradients`] is set; else nothing.
+    /// if [`given_gradients`](crate::TrainerOptions::given_gradients) is set; else nothing.
     ///
     /// # Errors
     /// If there was no `forward`, if the gradients do not have the shape of its rows, or if memory

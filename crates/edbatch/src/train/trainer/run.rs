@@ -1,4 +1,4 @@
-//! The parts of a mini-batch: deciding, and both ways.
+//! The parts of a mini-batch: deciding, the forward pass and the backward pass.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -9,12 +9,13 @@ use edbatch_runtime::{BackPart, OutputGradients, Part};
 
 use super::{Trainer, pass, training};
 use crate::train::pass::Pass;
-use crate::workers::parts_for;
+use crate::workers::Division;
 use crate::{RunError, TrainError};
 
 impl<M: Model> Trainer<M> {
     pub(super) fn parts(&self, inputs: &[M::Input]) -> Vec<Range<usize>> {
-        parts_for(&self.model, inputs, self.pool.threads())
+        let (largest_cell, by_default) = (self.largest_cell, self.scheduler.is_default());
+        Division::new(self.pool.threads(), largest_cell, by_default).parts(&self.model, inputs)
     }
 
     /// Wires, schedules and plans these parts, on all threads.
@@ -113,7 +114,7 @@ impl<M: Model> Trainer<M> {
     }
 }
 
-/// The gradients of outputs, from which the way back begins.
+/// The gradients of outputs, from which the backward pass begins.
 pub(super) enum OutputsOf<'a> {
     /// For each part, the elements of the gradients of all emitted rows.
     Rows(&'a [Vec<f32>]),

@@ -13,7 +13,7 @@ use crate::{RunError, TrainError};
 const NOTE: &str = "\nnote=\n";
 
 impl<M: Model> Trainer<M> {
-    /// Returns the parameters. The next update copies them if they still exist.
+    /// Returns the parameters. If they still exist at the next update, that update copies them.
     #[must_use]
     pub fn parameters(&mut self) -> Parameters {
         self.training_state().parameters
@@ -28,7 +28,7 @@ impl<M: Model> Trainer<M> {
         TrainingState { parameters, moments }
     }
 
-    /// Replaces the backend's state by one without masks.
+    /// Replaces the backend's state, after adding masks to `state`.
     fn set_training_state(&mut self, state: TrainingState) -> Result<(), TrainError> {
         let TrainingState { parameters, mut moments } = state;
         moments.resize(self.dropout.network.parameters().len(), Vec::new());

@@ -30,18 +30,19 @@ impl<M: Model> Trainer<M> {
         self.optimizer.rate * self.epochs.factor(self.rate) * warm_up
     }
 
-    /// Ends an epoch, so that the learning rate follows its [`Rate`]. Only [`Rate::Plateau`] reads
-    /// the loss, or any other number that falls as the model gets better.
+    /// Ends an epoch, so that the learning rate follows its [`Rate`](crate::Rate). Only
+    /// [`Plateau`](crate::Rate::Plateau) reads the loss, or any other number that falls as the
+    /// model gets better.
     pub fn end_epoch(&mut self, loss: f64) {
         self.epochs.end_epoch(self.rate, loss);
     }
 
-    /// Updates the parameters by their [gradients](Self::gradients), and clears these. Returns the
-    /// norm of the gradients of all parameters, before clipping.
+    /// Updates the parameters, given their [gradients](Self::gradients), and clears the gradients.
+    /// Returns the norm of the gradients of all parameters, before clipping.
     ///
     /// # Errors
     /// If a gradient is not finite, or memory for moments cannot be allocated. Then the gradients
-    /// are cleared, and no parameter, no moment and no number of updates has changed.
+    /// are cleared, and parameters, moments and the count of updates are as before.
     pub fn update(&mut self) -> Result<f64, TrainError> {
         let done = self.try_update();
         self.or_clear(done)

@@ -1,4 +1,7 @@
-//! Random changes of cells: they are refused by name, or compile, run and equal the interpreter.
+//! Random changes of cells: they are refused by name, in the same words as the same equations, or
+//! compile, run and equal the interpreter.
+
+mod equations;
 
 use std::sync::Arc;
 
@@ -12,7 +15,7 @@ use edbatch_layout::{
 use edbatch_policy::Scheduler;
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{
-    Backend, Cpu, Given, Parameters, Part, initial_rows, initial_values, interpret,
+    Backend, Cpu, Given, Parameters, Part, Precision, initial_rows, initial_values, interpret,
 };
 use edbatch_testing::networks::{Random, random_network};
 use proptest::prelude::*;
@@ -179,7 +182,8 @@ fn run(network: Network, initial: Value, rng: &mut Random) {
     let network = Arc::new(network);
     let parameters = Parameters::random(&network, rng);
     let graph = graph_of(&network, initial, rng);
-    let expected = interpret(&graph, &parameters, &initial_values(&network, &parameters));
+    let expected =
+        interpret(&graph, &parameters, &initial_values(&network, &parameters), Precision::F32);
     let mut schedule = Schedule::new();
     Scheduler::by_depth().schedule(&graph, &mut schedule);
     let nodes = (0..graph.nodes()).map(NodeId::new);
@@ -199,7 +203,7 @@ fn run(network: Network, initial: Value, rng: &mut Random) {
         Planner::new(Lifetimes::Reuse).plan(&mini_batch, &mut plan).unwrap();
         check(&plan, &mini_batch).unwrap();
         let level = *Level::available().last().expect("a level");
-        let mut cpu = Cpu::new(program.clone(), &parameters, level).unwrap();
+        let mut cpu = Cpu::new(program.clone(), &parameters, level, Precision::F32).unwrap();
         let initial = initial_rows(&network, &parameters);
         let given = Given { initial: &initial, stayed: 0, host: &[] };
         cpu.run(&[Part { slot: 0, plan: &plan, given }]).unwrap();
@@ -220,8 +224,18 @@ fn run(network: Network, initial: Value, rng: &mut Random) {
     }
 }
 
-/// Changes a cell of a random network. Returns true if the result was accepted.
-fn check_seed(seed: u64) -> bool {
+/// The result of a change.
+#[derive(Clone, Copy, PartialEq)]
+enum Changed {
+    Accepted,
+    /// The same cell, declared by equations, has the same error.
+    RefusedAlike,
+    /// Equations cannot have this fault.
+    Refused,
+}
+
+/// Changes a cell of a random network.
+fn check_seed(seed: u64) -> Changed {
     let mut rng = Random::seed_from_u64(seed);
     let (network, initial) = random_network(&mut rng);
     assert_eq!(with_cells(&network), network);
@@ -235,6 +249,7 @@ fn check_seed(seed: u64) -> bool {
             }
         }
         let before = spoilt.clone();
+        let declared = equations::declare(&mut before.clone(), &parts);
         if let Err(error) = spoilt.add_cell(parts.clone()) {
             assert_eq!(kind, changed, "{error}");
             assert_eq!(spoilt, before, "an invalid cell changes nothing");
@@ -245,12 +260,17 @@ fn check_seed(seed: u64) -> bool {
                 ["cell", "return", "port", "table"].iter().any(|&part| operation.starts_with(part));
             assert!(named.is_some_and(|var| var < parts.instructions.len()) || is_part, "{error}");
             assert!(!error.expected.is_empty());
-            return false;
+            let Some(declared) = declared else { return Changed::Refused };
+            let declared = declared.expect_err("the parts have a fault");
+            assert_eq!(declared.expected, error.expected, "{declared}");
+            assert_eq!(declared.shapes, error.shapes, "{declared}");
+            return Changed::RefusedAlike;
         }
+        assert!(matches!(declared, Some(Ok(_))), "{declared:?}");
         assert_eq!(spoilt.cells().last().unwrap().to_parts(), parts);
     }
     run(spoilt, initial, &mut rng);
-    true
+    Changed::Accepted
 }
 
 proptest! {
@@ -265,7 +285,10 @@ proptest! {
 }
 
 #[test]
-fn both_refused_and_accepted_changes_occur() {
-    let accepted = (0..64).filter(|&seed| check_seed(seed)).count();
-    assert!((8..56).contains(&accepted), "{accepted}");
+fn accepted_and_refused_changes_occur() {
+    let changed: Vec<Changed> = (0..128).map(check_seed).collect();
+    for kind in [Changed::Accepted, Changed::RefusedAlike, Changed::Refused] {
+        let count = changed.iter().filter(|&&changed| changed == kind).count();
+        assert!((16..96).contains(&count), "{count}");
+    }
 }

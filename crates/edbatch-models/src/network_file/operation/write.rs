@@ -1,0 +1,76 @@
+//! Writes an operation as JSON.
+
+use std::fmt::Write;
+
+use edbatch_graph::{Instruction, Network, ParameterId, Reduction, Shape};
+
+use super::{INFINITY, Members, Mismatch, NEG_INFINITY, members, name, reduction_name};
+use crate::network_file::writer::{WRITING, list, quoted};
+
+/// Writes an operation.
+pub(in crate::network_file) fn write(
+    out: &mut String,
+    instruction: &Instruction,
+    network: &Network,
+) -> Result<(), Mismatch> {
+    let op = instruction.op;
+    let Some(name) = name(op) else {
+        return Err(Mismatch::new("an operation that is not only for adjoint cells", "one"));
+    };
+    write!(out, "{{\"op\": \"{name}\"").expect(WRITING);
+    members(op, &mut Writer { out, shape: instruction.shape, network })?;
+    if !op.is_source() {
+        let operands = list(instruction.operands.iter().map(|var| var.0.to_string()));
+        write!(out, ", \"operands\": {operands}").expect(WRITING);
+    }
+    out.push('}');
+    Ok(())
+}
+
+struct Writer<'a> {
+    out: &'a mut String,
+    shape: Shape,
+    network: &'a Network,
+}
+
+impl Members for Writer<'_> {
+    fn index(&mut self, name: &'static str, index: u16) -> Result<u16, Mismatch> {
+        write!(self.out, ", \"{name}\": {index}").expect(WRITING);
+        Ok(index)
+    }
+
+    fn count(&mut self, name: &'static str, count: u32) -> Result<u32, Mismatch> {
+        write!(self.out, ", \"{name}\": {count}").expect(WRITING);
+        Ok(count)
+    }
+
+    fn float(&mut self, name: &'static str, float: f32) -> Result<f32, Mismatch> {
+        // Debug writes the shortest text that reads back to the same bits.
+        match float {
+            f32::INFINITY => write!(self.out, ", \"{name}\": {INFINITY}"),
+            f32::NEG_INFINITY => write!(self.out, ", \"{name}\": {NEG_INFINITY}"),
+            _ if float.is_nan() => {
+                return Err(Mismatch::new(format!("a {name} other than NaN"), "NaN"));
+            }
+            _ => write!(self.out, ", \"{name}\": {float:?}"),
+        }
+        .expect(WRITING);
+        Ok(float)
+    }
+
+    fn reduction(&mut self, by: Reduction) -> Result<Reduction, Mismatch> {
+        write!(self.out, ", \"by\": \"{}\"", reduction_name(by)).expect(WRITING);
+        Ok(by)
+    }
+
+    fn parameter(&mut self, id: ParameterId) -> Result<ParameterId, Mismatch> {
+        let name = quoted(&self.network.parameter(id).name);
+        write!(self.out, ", \"name\": {name}").expect(WRITING);
+        Ok(id)
+    }
+
+    fn shape(&mut self) -> Result<(), Mismatch> {
+        write!(self.out, ", \"shape\": {}", self.shape).expect(WRITING);
+        Ok(())
+    }
+}

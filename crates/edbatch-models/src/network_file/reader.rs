@@ -1,0 +1,219 @@
+//! Builds a network from the items of a file.
+
+use std::collections::HashMap;
+
+use edbatch_graph::{
+    Arity, CellError, CellParts, Instruction, Network, Op, ParameterId, Port, RecordId, Shape,
+    Table, Var,
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::items::{
+    CellItem, Dims, FieldItem, InitialItem, Items, Name, ParameterItem, PortItem, RecordItem,
+    TableItem,
+};
+use super::operation::{Mismatch, Operation};
+use super::{MAX_ALL_OPERANDS, MAX_ALL_OPERATIONS, MAX_ITEMS};
+use crate::JsonFault;
+
+/// The network that has been read so far.
+pub(super) struct Reader<'a> {
+    text: &'a str,
+    pub(super) network: Network,
+    records: HashMap<String, RecordId>,
+    parameters: HashMap<String, ParameterId>,
+    /// The numbers of fields, of tables and ports, of operations, and of operands so far.
+    fields: usize,
+    places: usize,
+    operations: usize,
+    operands: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self {
+            text,
+            network: Network::new(),
+            records: HashMap::new(),
+            parameters: HashMap::new(),
+            fields: 0,
+            places: 0,
+            operations: 0,
+            operands: 0,
+        }
+    }
+
+    /// Parses an item of the file.
+    fn parse<'r, T: Deserialize<'r>>(
+        &self,
+        raw: &'r RawValue,
+        syntax: &str,
+    ) -> Result<T, JsonFault> {
+        serde_json::from_str(raw.get())
+            .map_err(|error| JsonFault::of(self.text, self.start(raw), &error, syntax))
+    }
+
+    fn start(&self, raw: &RawValue) -> usize {
+        raw.get().as_ptr() as usize - self.text.as_ptr() as usize
+    }
+
+    /// The error of a declaration.
+    fn invalid(&self, raw: &RawValue, error: &CellError) -> JsonFault {
+        let CellError { cell, operation, shapes, expected } = error;
+        let shapes: Vec<String> = shapes.iter().map(Shape::to_string).collect();
+        let of = if shapes.is_empty() { "" } else { " of " };
+        let place = if cell.is_empty() { String::new() } else { format!("cell {cell}: ") };
+        let place = format!("{place}{operation}{of}{}", shapes.join(" and "));
+        // An expectation of a declaration may say what was found.
+        let (expected, got) = match expected.rsplit_once(", got ") {
+            Some((expected, got)) => (expected, format!("{got} ({place})")),
+            None => (&**expected, place),
+        };
+        JsonFault::new(self.text, self.start(raw), expected, got)
+    }
+
+    /// Counts items. The sum may be at most `max`.
+    fn count(&self, raw: &RawValue, count: usize, max: usize, what: &str) -> Result<(), JsonFault> {
+        if count <= max {
+            return Ok(());
+        }
+        let expected = format!("at most {max} {what}");
+        Err(JsonFault::new(self.text, self.start(raw), expected, count.to_string()))
+    }
+
+    pub(super) fn record(&mut self, raw: &RawValue) -> Result<(), JsonFault> {
+        let syntax = "{\"name\": \"…\", \"fields\": [{\"name\": \"…\", \"shape\": […]}, …]}";
+        let RecordItem { name: Name(name), fields: Items(fields) } = self.parse(raw, syntax)?;
+        self.fields += fields.len();
+        self.count(raw, self.fields, MAX_ITEMS, "fields in a network")?;
+        let mut shapes = Vec::with_capacity(fields.len());
+        for FieldItem { name: Name(field), shape } in &fields {
+            shapes.push((field.as_str(), self.shape(raw, shape)?));
+        }
+        let id = self.network.record(&name, shapes).map_err(|error| {
+            // The declaration calls it a cell.
+            let operation = format!("record {}: {}", error.cell, error.operation);
+            self.invalid(raw, &CellError { cell: String::new(), operation, ..error })
+        })?;
+        self.records.insert(name, id);
+        Ok(())
+    }
+
+    fn shape(&self, raw: &RawValue, Items(dims): &Dims) -> Result<Shape, JsonFault> {
+        Shape::new(dims).ok_or_else(|| {
+            let expected = "a shape [n] or [rows, columns] of at least one element and fewer than \
+                            2^31";
+            JsonFault::new(self.text, self.start(raw), expected, format!("{dims:?}"))
+        })
+    }
+
+    pub(super) fn parameter(&mut self, raw: &RawValue) -> Result<(), JsonFault> {
+        let syntax = "{\"name\": \"…\", \"shape\": […]}";
+        let ParameterItem { name: Name(name), shape: Items(dims) } = self.parse(raw, syntax)?;
+        if self.parameters.contains_key(&name) {
+            let got = format!("the parameter {name:?} a second time");
+            return Err(JsonFault::new(self.text, self.start(raw), "a unique name", got));
+        }
+        let id = self.network.add_parameter(&name, &dims);
+        let id = id.map_err(|error| self.invalid(raw, &error))?;
+        self.parameters.insert(name, id);
+        Ok(())
+    }
+
+    pub(super) fn initial_value(&mut self, raw: &RawValue) -> Result<(), JsonFault> {
+        let syntax = "{\"record\": \"…\", \"parameters\": [\"…\", …]}";
+        let InitialItem { record, parameters: Items(names) } = self.parse(raw, syntax)?;
+        let record = self.named(&self.records, &record, "record", raw, "an initial value")?;
+        for name in &names {
+            self.named(&self.parameters, name, "parameter", raw, "an initial value")?;
+        }
+        let names: Vec<&str> = names.iter().map(|Name(name)| name.as_str()).collect();
+        let added = self.network.initial(record, &names).map(drop);
+        added.map_err(|error| self.invalid(raw, &error))
+    }
+
+    pub(super) fn cell(&mut self, raw: &RawValue) -> Result<(), JsonFault> {
+        let syntax = "{\"name\": \"…\", \"record\": \"…\", \"tables\": […], \"ports\": […], \
+                      \"operations\": […], \"outputs\": […]}";
+        let item: CellItem<'_> = self.parse(raw, syntax)?;
+        let CellItem { name: Name(name), record, tables, ports, operations, outputs } = item;
+        self.places += tables.0.len() + ports.0.len();
+        self.count(raw, self.places, MAX_ITEMS, "tables and ports in a network")?;
+        self.operations += operations.0.len();
+        self.count(raw, self.operations, MAX_ALL_OPERATIONS, "operations in a network")?;
+        let of = format!("cell {name}");
+        let mut parts =
+            CellParts::new(&name, self.named(&self.records, &record, "record", raw, &of)?);
+        for TableItem { name: Name(table), parameter, size } in tables.0 {
+            let of = format!("{of}: table {table}");
+            let (parameter, rows) = match (parameter, size) {
+                (None, Some(size)) => (None, size),
+                (Some(name), None) => {
+                    let id = self.named(&self.parameters, &name, "parameter", raw, &of)?;
+                    (Some(id), self.network.parameter(id).dims[0] as u32)
+                }
+                (parameter, _) => {
+                    let expected = "a table with a `parameter`, or an index port with a `size`";
+                    let got = if parameter.is_some() { "both" } else { "neither" };
+                    let (start, got) = (self.start(raw), format!("{got} ({of})"));
+                    return Err(JsonFault::new(self.text, start, expected, got));
+                }
+            };
+            parts.tables.push(Table { name: table, parameter, rows });
+        }
+        for PortItem { name: Name(port), record, many } in ports.0 {
+            let of = format!("{of}: port {port}");
+            let record = self.named(&self.records, &record, "record", raw, &of)?;
+            let arity = if many { Arity::Many } else { Arity::One };
+            parts.ports.push(Port { name: port, record, arity });
+        }
+        for (var, &raw) in operations.0.iter().enumerate() {
+            let instruction = self.instruction(raw, &format!("{of}: v{var}"))?;
+            self.operands += instruction.operands.len();
+            self.count(raw, self.operands, MAX_ALL_OPERANDS, "operands in a network")?;
+            parts.instructions.push(instruction);
+        }
+        parts.outputs = outputs.0.into_iter().map(Var).collect();
+        let added = self.network.infer_shapes(&mut parts);
+        let added = added.and_then(|()| self.network.add_cell(parts));
+        added.map(drop).map_err(|error| {
+            // The error of an operation begins with its variable.
+            let var = error.operation.strip_prefix('v').and_then(|var| var.split(',').next());
+            let var = var.and_then(|var| var.parse::<usize>().ok());
+            let operation = var.and_then(|var| operations.0.get(var).copied());
+            self.invalid(operation.unwrap_or(raw), &error)
+        })
+    }
+
+    /// Reads an operation. Its shape is inferred later, except for constants.
+    fn instruction(&self, raw: &RawValue, of: &str) -> Result<Instruction, JsonFault> {
+        let object = self.parse(raw, "{\"op\": \"…\", …}")?;
+        let Operation { mut op, parameter, shape, operands } =
+            Operation::of(object).map_err(|Mismatch { expected, got }| {
+                JsonFault::new(self.text, self.start(raw), expected, format!("{got} ({of})"))
+            })?;
+        if let Some(parameter) = parameter {
+            op = Op::Parameter(self.named(&self.parameters, &parameter, "parameter", raw, of)?);
+        }
+        let shape = shape.map_or(Ok(Shape::Vector(1)), |shape| self.shape(raw, &shape))?;
+        if let Op::Reshape(to) = &mut op {
+            *to = shape;
+        }
+        Ok(Instruction { op, operands: operands.into_iter().map(Var).collect(), shape })
+    }
+
+    fn named<I: Copy>(
+        &self,
+        known: &HashMap<String, I>,
+        Name(name): &Name,
+        what: &str,
+        raw: &RawValue,
+        of: &str,
+    ) -> Result<I, JsonFault> {
+        known.get(name).copied().ok_or_else(|| {
+            let expected = format!("the name of a {what} of this file");
+            JsonFault::new(self.text, self.start(raw), expected, format!("{name:?} ({of})"))
+        })
+    }
+}
