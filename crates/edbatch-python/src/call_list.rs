@@ -45,9 +45,14 @@ enum List {
 
 impl CallList {
     pub(crate) fn of(network: Py<Network>, list: models::CallList) -> Self {
-        let (made, first) = (from_arrays::values_of(&list), 0);
+        let made = from_arrays::values_of(&list);
+        Self::of_values(network, list, made)
+    }
+
+    /// `made` has the values of the list, by number.
+    fn of_values(network: Py<Network>, list: models::CallList, made: Vec<Value>) -> Self {
         let (rows, values) = (Vec::with_capacity(8), Vec::with_capacity(8));
-        Self { network, list: List::Own(list), made, first, rows, values }
+        Self { network, list: List::Own(list), made, first: 0, rows, values }
     }
 
     /// Returns the list, to change it.
@@ -305,8 +310,8 @@ impl CallList {
         if let Some(pairs) = give {
             from_arrays::give_all(&mut list, network.get(), pairs)?;
         }
-        arrays.append_to(&mut list)?;
-        Ok(Self::of(network.clone().unbind(), list))
+        let made = arrays.append_to(&mut list)?;
+        Ok(Self::of_values(network.clone().unbind(), list, made))
     }
 
     /// Returns the list as `from_arrays` takes it: kinds, operands, offsets, emit, give.

@@ -49,8 +49,8 @@ impl Arrays {
         Ok(Self { kinds, operands, offsets, emit })
     }
 
-    /// Appends the calls to a list that has only given values.
-    pub(crate) fn append_to(&self, list: &mut models::CallList) -> PyResult<()> {
+    /// Appends the calls to a list that has only given values. Returns all values, by number.
+    pub(crate) fn append_to(&self, list: &mut models::CallList) -> PyResult<Vec<Value>> {
         let network = list.network().clone();
         let cells = network.cells();
         let mut made = values_of(list);
@@ -90,7 +90,7 @@ impl Arrays {
             let value = value.ok_or_else(|| no_value("emit", number, made.len()))?;
             list.emit(value).map_err(|error| CallError::new_err(error.to_string()))?;
         }
-        Ok(())
+        Ok(made)
     }
 }
 
