@@ -157,6 +157,11 @@ impl<M: Model> Engine<M> {
 
     /// Runs one mini-batch. Returns for each input the rows that it emits, in order.
     ///
+    /// The results are in new memory, which the system maps page by page while they are written.
+    /// If they are large, such as the scores of a translator's vocabulary,
+    /// [`run_into`](Self::run_into) is faster, because it reuses memory, and so is
+    /// [`stream`](Self::stream), which also keeps the mini-batch full.
+    ///
     /// # Errors
     /// If an input does not fit the model, or the mini-batch is too large.
     pub fn run(&mut self, inputs: &[M::Input]) -> Result<Vec<Rows>, RunError> {
