@@ -160,7 +160,7 @@ impl<M> TeamPool<M> {
             part.done = device.address(&memory.done);
             (part.base, part.number) = (*base, *number);
             part.timeout = self.timeout.as_nanos() as u64;
-            // Blocks arrive once for the copy of the command list and once for each wave, at the two
+            // Blocks arrive once for the copy of the command list and once for each wave, at both
             // barriers in turn.
             base[0] += u64::from(blocks) * u64::from(part.waves / 2 + 1);
             base[1] += u64::from(blocks) * u64::from(part.waves.div_ceil(2));

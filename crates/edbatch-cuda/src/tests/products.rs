@@ -77,8 +77,8 @@ fn products_have_the_bits_of_the_cpu() {
 }
 
 /// Three products side by side: the first and the third have the same rows, and the second is added
-/// to the results of the first. The command list: rows, depth, start of the output; a start for each
-/// row of the first kind, then of the second. There are 70, 70 and 20 columns.
+/// to the results of the first. The command list: rows, depth, start of the output; a start for
+/// each row of the first kind, then of the second. There are 70, 70 and 20 columns.
 const SIDE_BY_SIDE: &str = "const u32* list = a.commands;
     u32 count = list[0], depth = list[1], padded = (depth + 3) / 4 * 4;
     float* out = a.arena + list[2];
@@ -102,7 +102,8 @@ const SIDE_BY_SIDE: &str = "const u32* list = a.commands;
                      float* to = out + 69 - q;
                      results.add_to([&](u32 r) { return fresh(to + 90 * r); }, to, 90);
                  }),
-        stack<0>(20, of(140, 20, 0), [&](u32 q, auto results) { results.set(out + 70 + q, 90); }));";
+        stack<0>(20, of(140, 20, 0),
+                 [&](u32 q, auto results) { results.set(out + 70 + q, 90); }));";
 
 #[test]
 fn products_side_by_side_have_the_bits_of_the_cpu() {

@@ -6,9 +6,9 @@
 //! many` is attention with the query q, `softmax many` takes k as the scores of v. Equations
 //! follow, separated by commas, and the returned variables after `|`. Adjacent factors are
 //! multiplied. Of the parameters, `w` and `u` are 4 × 4 matrices, `v` is 4 × 8, `b` is a vector,
-//! and `t` is a row of a table. `[x y]` is a concatenation, `x'` the first half of x. `matrix x` and
-//! `vector m` reshape 4 elements to 2 × 2 and back. Vectors have 4 elements; upper-case names are
-//! 4 × 4 matrices.
+//! and `t` is a row of a table. `[x y]` is a concatenation, `x'` the first half of x. `matrix x`
+//! and `vector m` reshape 4 elements to 2 × 2 and back. Vectors have 4 elements; upper-case names
+//! are 4 × 4 matrices.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -11,8 +11,8 @@
 //! vector or into the tail of a row.
 //!
 //! Each kernel is written once, over the trait `simd::Simd`, and compiled for every level by
-//! `simd::run`. Read [`isa`], `simd`, `format`, `micro_kernel`, then [`product`](mod@product); `lanewise`,
-//! then [`elementwise`](mod@elementwise).
+//! `simd::run`. Read [`isa`], `simd`, `format`, `micro_kernel`, then [`product`](mod@product);
+//! `lanewise`, then [`elementwise`](mod@elementwise).
 
 mod arg_max;
 pub mod attention;

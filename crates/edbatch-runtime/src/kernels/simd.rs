@@ -69,7 +69,7 @@ pub(super) fn run<K: Kernel>(level: Level, kernel: K) -> K::Output {
     }
 }
 
-/// Like [`run`], for kernels of pairs of bf16: with the level's instruction for them, if it has one.
+/// Like [`run`], for kernels of pairs of bf16: with the level's instruction for them, if any.
 ///
 /// # Panics
 ///

@@ -131,7 +131,8 @@ impl Simd for Neon {
         neg_mul_add(a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t =
             vfmsq_f32(c, a, b);
         upper(pairs: float32x4_t) -> float32x4_t =
-            vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(pairs), vdupq_n_u32(0xffff_0000)));
+            vreinterpretq_f32_u32(
+                vandq_u32(vreinterpretq_u32_f32(pairs), vdupq_n_u32(0xffff_0000)));
         lower(pairs: float32x4_t) -> float32x4_t =
             vreinterpretq_f32_u32(vshlq_n_u32::<16>(vreinterpretq_u32_f32(pairs)));
         min(bound: float32x4_t, x: float32x4_t) -> float32x4_t = vminq_f32(bound, x);
