@@ -134,6 +134,7 @@ pub(super) unsafe fn micro_kernel<S: Simd, F: Format, const R: usize, const C: u
 /// the L1 cache, where the registers cannot hold them beside the sums.
 #[inline(always)]
 #[cfg(all(not(miri), any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[expect(clippy::pointers_in_nomem_asm_block, reason = "the block does not use the memory")]
 fn opaque(mut from: *const f32) -> *const f32 {
     use std::arch::asm;
 

@@ -121,14 +121,18 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
     fn mul_add_pairs(self, a: __m512, b: __m512, c: __m512) -> __m512 {
         assert!(BF16, "no instruction for pairs of bf16");
         // SAFETY: `self` proves AVX-512 and bf16; the types are bits of vectors of equal size.
-        unsafe { _mm512_dpbf16_ps(c, transmute::<__m512, __m512bh>(a), transmute(b)) }
+        let a = unsafe { transmute::<__m512, __m512bh>(a) };
+        // SAFETY: as above.
+        let b = unsafe { transmute::<__m512, __m512bh>(b) };
+        // SAFETY: as above.
+        unsafe { _mm512_dpbf16_ps(c, a, b) }
     }
 
     #[inline(always)]
     fn round_pairs(self, a: __m512, b: __m512) -> __m512 {
         assert!(BF16, "no instruction for pairs of bf16");
         // SAFETY: `self` proves AVX-512 and bf16; the types are bits of vectors of equal size.
-        unsafe { transmute(_mm512_cvtne2ps_pbh(b, a)) }
+        unsafe { transmute::<__m512bh, __m512>(_mm512_cvtne2ps_pbh(b, a)) }
     }
 
     #[inline(always)]
