@@ -37,40 +37,58 @@ pub fn parse_arcs<R: BufRead>(
     reader: R,
     name: &str,
 ) -> impl Iterator<Item = Result<Lattice<u32>, Error>> + use<R> {
+    parse_checked_arcs(reader, name, |_| Ok(()))
+}
+
+/// Like [`parse_arcs`], but calls `check` with the label of each state but state 0. If it fails
+/// with the text that it expected, the lattice is an error at this label, and the iterator
+/// continues.
+pub fn parse_checked_arcs<R: BufRead, C: FnMut(&str) -> Result<(), String>>(
+    reader: R,
+    name: &str,
+    mut check: C,
+) -> impl Iterator<Item = Result<Lattice<u32>, Error>> + use<R, C> {
     let mut numbers = Numbers { lines: Lines::new(reader, name), begin: 0, end: 0 };
     let (mut declared, mut done) = (None, 0);
-    until_error(move || {
+    let lattices = until_error(move || {
         let count = match declared {
             Some(count) => count,
             None => *declared.insert(numbers.next("the number of instances")?),
         };
         if done < count {
             done += 1;
-            return read_instance(&mut numbers).map(Some);
+            return read_instance(&mut numbers, &mut check).map(Some);
         }
         match numbers.advance()? {
             true => Err(numbers.error(format!("the end of the file after {count} instances"))),
             false => Ok(None),
         }
-    })
+    });
+    lattices.map(|read| read.and_then(|(lattice, labels)| labels.map(|()| lattice)))
 }
 
-fn read_instance<R: BufRead>(numbers: &mut Numbers<R>) -> Result<Lattice<u32>, Error> {
+/// Reads a lattice, and the first error in its labels.
+fn read_instance<R: BufRead>(
+    numbers: &mut Numbers<R>,
+    mut check: impl FnMut(&str) -> Result<(), String>,
+) -> Result<(Lattice<u32>, Result<(), Error>), Error> {
     let states = numbers.next("a number of states")?;
     if states == 0 || states > MAX_ARCS {
         return Err(numbers.error(format!("1 to {MAX_ARCS} states")));
     }
     // No memory is reserved for the declared number: values are stored as they are read.
-    let mut lattice = Lattice::default();
+    let (mut lattice, mut labels) = (Lattice::default(), Ok(()));
     for state in 0..states {
         let label = numbers.next("a label for every state")?;
         // State 0 is before the first character, so its label is not a character's tag.
         if state > 0 {
-            lattice.tags.push(label.to_string());
+            let label = label.to_string();
+            labels = labels.and(check(&label).map_err(|expected| numbers.error(expected)));
+            lattice.tags.push(label);
         }
     }
     (0..states).try_for_each(|state| read_state(numbers, state, &mut lattice))?;
-    Ok(lattice)
+    Ok((lattice, labels))
 }
 
 fn read_state<R: BufRead>(

@@ -31,19 +31,47 @@ pub fn parse_binary_trees<R: BufRead>(
     reader: R,
     name: &str,
 ) -> impl Iterator<Item = Result<Tree, Error>> + use<R> {
-    each_line(reader, name, tree_of_line)
+    parse_checked_binary_trees(reader, name, |_| Ok(()))
 }
 
-fn tree_of_line<R: BufRead>(lines: &Lines<R>) -> Result<Tree, Error> {
+/// Like [`parse_binary_trees`], but calls `check` with each label. If it fails with the text that
+/// it expected, the tree is an error at this label.
+///
+/// ```
+/// let digit = |label: &str| match label.parse::<u8>() {
+///     Ok(0..=9) => Ok(()),
+///     _ => Err("a digit".into()),
+/// };
+/// let text = "(2 (2 no) (neg one))";
+/// let mut trees = edbatch_datasets::parse_checked_binary_trees(text.as_bytes(), "in", digit);
+/// let error = trees.next().unwrap().unwrap_err();
+/// assert_eq!(error.to_string(), "in:1:12: expected a digit, got \"neg\"");
+/// ```
+pub fn parse_checked_binary_trees<R: BufRead, C: FnMut(&str) -> Result<(), String>>(
+    reader: R,
+    name: &str,
+    mut check: C,
+) -> impl Iterator<Item = Result<Tree, Error>> + use<R, C> {
+    each_line(reader, name, move |lines| tree_of_line(lines, &mut check))
+}
+
+fn tree_of_line<R: BufRead>(
+    lines: &Lines<R>,
+    mut check: impl FnMut(&str) -> Result<(), String>,
+) -> Result<Tree, Error> {
     let line = lines.current();
     let mut brackets = Brackets::new(Arity::Two);
-    let mut complete = None;
+    let (mut complete, mut before) = (None, "");
     for (byte, piece) in pieces(line, 0) {
         let taken = match complete {
             None => brackets.take(piece),
             Some(_) => Err("the end of the line after a tree"),
         };
         complete = taken.map_err(|expected| lines.error(byte, expected, quoted(piece)))?;
+        if before == "(" {
+            check(piece).map_err(|expected| lines.error_at(piece, expected))?;
+        }
+        before = piece;
     }
     complete.ok_or_else(|| {
         let expected =

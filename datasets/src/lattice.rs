@@ -24,7 +24,23 @@ pub struct WordArc<T = String> {
     pub word: T,
 }
 
+/// The label of a character.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Label<'a> {
+    /// The number of a class.
+    Number(u32),
+    /// A tag.
+    Name(&'a str),
+}
+
 impl<T> Lattice<T> {
+    /// Iterates over the label of each character, from `labels`, or from `tags` if that is empty.
+    pub fn class_labels(&self) -> impl Iterator<Item = Option<Label<'_>>> {
+        let tags = if self.labels.is_empty() { &self.tags[..] } else { &[] };
+        let numbers = self.labels.iter().map(|label| label.map(Label::Number));
+        numbers.chain(tags.iter().map(|tag| Some(Label::Name(tag))))
+    }
+
     /// Returns the number of characters.
     pub fn len(&self) -> usize {
         self.chars.len()

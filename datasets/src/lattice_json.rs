@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::error::{Error, quoted};
-use crate::lattice::{Lattice, WordArc};
+use crate::lattice::{Label, Lattice, WordArc};
 use crate::lines::{Lines, each_line, open};
 
 /// Reads all lattices of a JSON-lines file, plain or `.gz`.
@@ -40,6 +40,47 @@ pub fn parse_lattices<R: BufRead>(
     name: &str,
 ) -> impl Iterator<Item = Result<Lattice, Error>> + use<R> {
     each_line(reader, name, lattice_of_line)
+}
+
+/// Like [`parse_lattices`], but calls `check` with each label of [`Lattice::class_labels`]. If it
+/// fails with the text that it expected, the lattice is an error at this label.
+///
+/// ```
+/// use edbatch_datasets::{Label, parse_checked_lattices};
+///
+/// let text = r#"{"chars": ["a", "b"], "words": [], "tags": ["O", "X"]}"#;
+/// let check = |label: Label<'_>| match label {
+///     Label::Name("O") | Label::Number(0) => Ok(()),
+///     _ => Err("\"O\" or 0".to_string()),
+/// };
+/// let error = parse_checked_lattices(text.as_bytes(), "in", check).next().unwrap().unwrap_err();
+/// assert_eq!(error.to_string(), "in:1:49: expected \"O\" or 0, got \"X\"");
+/// ```
+pub fn parse_checked_lattices<R: BufRead, C: FnMut(Label<'_>) -> Result<(), String>>(
+    reader: R,
+    name: &str,
+    mut check: C,
+) -> impl Iterator<Item = Result<Lattice, Error>> + use<R, C> {
+    each_line(reader, name, move |lines| {
+        let lattice = lattice_of_line(lines)?;
+        for (index, label) in lattice.class_labels().enumerate() {
+            let Some(label) = label else { continue };
+            if let Err(expected) = check(label) {
+                let line = lines.current();
+                let byte = offset(line, |raw| {
+                    let labels = if lattice.labels.is_empty() { raw.tags } else { raw.labels };
+                    let labels: Vec<&RawValue> = serde_json::from_str(labels?.get()).ok()?;
+                    labels.get(index).copied()
+                });
+                let got = match label {
+                    Label::Name(name) => quoted(name),
+                    Label::Number(number) => number.to_string(),
+                };
+                return Err(lines.error(byte, expected, got));
+            }
+        }
+        Ok(lattice)
+    })
 }
 
 #[derive(Deserialize)]

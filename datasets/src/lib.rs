@@ -72,17 +72,19 @@ mod tree;
 mod vocabulary;
 mod write;
 
-pub use arcs::{MAX_ARCS, parse_arcs, read_arcs};
+pub use arcs::{MAX_ARCS, parse_arcs, parse_checked_arcs, read_arcs};
 pub use atomic_file::{AtomicFile, partial_files, remove_leftovers, write_atomic};
 pub use atomic_folder::AtomicFolder;
-pub use binary::{parse_binary_trees, read_binary_trees};
+pub use binary::{parse_binary_trees, parse_checked_binary_trees, read_binary_trees};
 pub use error::{Error, Position};
-pub use lattice::{Lattice, WordArc};
-pub use lattice_json::{parse_lattices, read_lattices};
+pub use lattice::{Label, Lattice, WordArc};
+pub use lattice_json::{parse_checked_lattices, parse_lattices, read_lattices};
 pub use lines::{Lines, MAX_LINE, lines, open, open_with};
 pub use nary::{parse_nary_trees, read_nary_trees};
 pub use pair::{Pair, parse_pairs, read_pairs};
-pub use sentence::{Sentence, parse_plain, parse_sentences, read_sentences};
+pub use sentence::{
+    Sentence, parse_checked_sentences, parse_plain, parse_sentences, read_sentences,
+};
 pub use tree::{Tree, TreeBuilder};
 pub use vocabulary::{UNKNOWN, Vocabulary};
 pub use write::{write_lattices, write_pairs, write_sentences, write_trees};

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
 
-use crate::error::{Error, Position};
+use crate::error::{Error, Position, quoted};
 
 /// The maximum length of a line, and of a tree over several lines, in bytes: 64 MiB.
 ///
@@ -114,6 +114,12 @@ impl<R: BufRead> Lines<R> {
         Error::Format { at: self.position(byte), expected: expected.into(), got: got.into() }
     }
 
+    /// Returns an error at `part`, a part of the current line.
+    pub(crate) fn error_at(&self, part: &str, expected: impl Into<String>) -> Error {
+        let byte = part.as_ptr() as usize - self.buffer.as_ptr() as usize;
+        self.error(byte, expected, quoted(part))
+    }
+
     /// Returns an error after the last line.
     pub(crate) fn error_at_end(&self, expected: impl Into<String>) -> Error {
         let at = Position { file: self.file.clone(), line: self.number + 1, column: 1 };
@@ -191,11 +197,11 @@ impl<R: BufRead> Iterator for Lines<R> {
 
 /// Iterates over the items of `reader`, one per line. `item` converts the current line. Continues
 /// after a malformed line and ends after any other error.
-pub(crate) fn each_line<R: BufRead, T>(
+pub(crate) fn each_line<R: BufRead, T, F: FnMut(&Lines<R>) -> Result<T, Error>>(
     reader: R,
     name: &str,
-    item: fn(&Lines<R>) -> Result<T, Error>,
-) -> impl Iterator<Item = Result<T, Error>> + use<R, T> {
+    mut item: F,
+) -> impl Iterator<Item = Result<T, Error>> + use<R, T, F> {
     let mut lines = Lines::new(reader, name);
     std::iter::from_fn(move || match lines.next_line() {
         Ok(None) => None,

@@ -62,9 +62,26 @@ pub fn parse_sentences<R: BufRead>(
     reader: R,
     name: &str,
 ) -> impl Iterator<Item = Result<Sentence, Error>> + use<R> {
-    each_line(reader, name, |lines| {
-        let (words, tags) = split_words(lines.current()).map(word_and_tag).unzip();
-        Ok(Sentence { words, tags })
+    parse_checked_sentences(reader, name, |_| Ok(()))
+}
+
+/// Like [`parse_sentences`], but calls `check` with each tag. If it fails with the text that it
+/// expected, the sentence is an error at this tag.
+pub fn parse_checked_sentences<R: BufRead, C: FnMut(&str) -> Result<(), String>>(
+    reader: R,
+    name: &str,
+    mut check: C,
+) -> impl Iterator<Item = Result<Sentence, Error>> + use<R, C> {
+    each_line(reader, name, move |lines| {
+        let mut sentence = Sentence { words: Vec::new(), tags: Vec::new() };
+        for (word, tag) in split_words(lines.current()).map(word_and_tag) {
+            if let Some(tag) = tag {
+                check(tag).map_err(|expected| lines.error_at(tag, expected))?;
+            }
+            sentence.words.push(word.to_string());
+            sentence.tags.push(tag.map(str::to_string));
+        }
+        Ok(sentence)
     })
 }
 
@@ -94,11 +111,11 @@ fn split_words(line: &str) -> impl Iterator<Item = &str> {
     line.split(' ').filter(|word| !word.is_empty())
 }
 
-fn word_and_tag(text: &str) -> (String, Option<String>) {
+fn word_and_tag(text: &str) -> (&str, Option<&str>) {
     match text.rsplit_once('|') {
-        None | Some(("", _)) => (text.to_string(), None),
-        Some((word, "")) => (word.to_string(), None),
-        Some((word, tag)) => (word.to_string(), Some(tag.to_string())),
+        None | Some(("", _)) => (text, None),
+        Some((word, "")) => (word, None),
+        Some((word, tag)) => (word, Some(tag)),
     }
 }
 

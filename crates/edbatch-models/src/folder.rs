@@ -11,6 +11,7 @@ use edbatch_datasets::Error;
 use edbatch_graph::Network;
 
 use crate::input::inputs_from;
+use crate::lexicon::CLASSES;
 use crate::network_file::MAX_BYTES;
 use crate::targets::examples;
 use crate::{
@@ -59,7 +60,7 @@ impl Folder {
     pub const CALLS: &str = "calls.jsonl";
 
     /// The file name of the names of classes, one a line. A folder need not have it.
-    pub const CLASSES: &str = "classes.txt";
+    pub const CLASSES: &str = CLASSES;
 
     /// The file name of the weights.
     pub const WEIGHTS: &str = "weights.safetensors";
@@ -89,6 +90,12 @@ impl Folder {
         let text = std::fs::read_to_string(&file).map_err(|error| wrong(unreadable(&error)))?;
         let config = ModelConfig::from_json(&text).map_err(wrong)?;
         let lexicon = Lexicon::read(config.model.family(), &path).map_err(FolderError::Input)?;
+        let (expected, got) = (config.classes.unwrap_or(0), lexicon.classes().map(<[_]>::len));
+        if let Some(got) = got.filter(|&got| got != expected) {
+            let error = format!("expected {expected} lines, one for each class, got {got}");
+            let file = path.join(Self::CLASSES);
+            return Err(FolderError::Config { file, error: ConfigError(error) });
+        }
         Ok(Self { path, config: Some(config), lexicon: Arc::new(lexicon) })
     }
 
@@ -152,30 +159,6 @@ impl Folder {
         self.path.join(self.config.as_ref().map_or(Self::CALLS, |config| &config.input))
     }
 
-    /// Reads the names of the classes of a model of trees or lattices; `None` if the folder has no
-    /// [`CLASSES`](Self::CLASSES).
-    ///
-    /// # Errors
-    /// If the file cannot be read, or does not have a line for each class.
-    pub fn classes(&self) -> Result<Option<Vec<String>>, FolderError> {
-        let file = self.path.join(Self::CLASSES);
-        let Some(expected) = self.config.as_ref().and_then(|config| config.classes) else {
-            return Ok(None);
-        };
-        let text = match std::fs::read_to_string(&file) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(FolderError::Config { file, error: unreadable(&error) }),
-        };
-        let classes: Vec<String> = text.lines().map(str::to_owned).collect();
-        if classes.len() != expected {
-            let got = classes.len();
-            let error = format!("expected {expected} lines, one for each class, got {got}");
-            return Err(FolderError::Config { file, error: ConfigError(error) });
-        }
-        Ok(Some(classes))
-    }
-
     /// Opens a file of inputs; see [`inputs`].
     ///
     /// # Errors
@@ -186,9 +169,10 @@ impl Folder {
 
     /// Opens a file of inputs with their targets, and reads it lazily.
     ///
-    /// A tree has a target for each node, its label. A sentence has tags, a lattice has labels of
-    /// its characters, and a call list may have targets. A translator is forced to write the lines
-    /// of `targets`, by default of the configuration's file of targets.
+    /// A tree has a target for each node, its label, except for the label `_`. A sentence has tags,
+    /// a lattice has labels or tags of its characters, and a call list may have targets. A label is
+    /// a class number, or a name in [`CLASSES`](Self::CLASSES). A translator is forced to write the
+    /// lines of `targets`, by default of the configuration's file of targets.
     ///
     /// # Errors
     /// If a file cannot be opened, or a translator has no file of targets.

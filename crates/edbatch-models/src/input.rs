@@ -109,7 +109,7 @@ const FAMILY: &str = "the lexicon determines the reader";
 
 impl Lexicon {
     pub(crate) fn tree(&self, index: u32, tree: &Tree) -> ZooInput {
-        let Self::Trees { words } = self else { unreachable!("{FAMILY}") };
+        let Self::Trees { words, .. } = self else { unreachable!("{FAMILY}") };
         let tree = tree.map(|_label| 0, |token| words.id(token));
         ZooInput::Tree(IndexedTree { index, tree })
     }
@@ -135,13 +135,13 @@ impl Lexicon {
     }
 
     pub(crate) fn lattice(&self, lattice: &Lattice) -> ZooInput {
-        let Self::Lattices { chars, words } = self else { unreachable!("{FAMILY}") };
+        let Self::Lattices { chars, words, .. } = self else { unreachable!("{FAMILY}") };
         ZooInput::Lattice(lattice.map(|char| chars.id(char), |word| words.id(word)))
     }
 
     /// Converts a numbered lattice. Numbers outside the vocabulary become 0, the unknown token.
     pub(crate) fn numbered(&self, lattice: &Lattice<u32>) -> ZooInput {
-        let Self::Lattices { chars, words } = self else { unreachable!("{FAMILY}") };
+        let Self::Lattices { chars, words, .. } = self else { unreachable!("{FAMILY}") };
         let known = |id: u32, vocabulary: &Vocabulary| {
             if (id as usize) < vocabulary.len() { id } else { 0 }
         };
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn numbers_outside_the_vocabulary_are_unknown() {
         let chars = Vocabulary::from_tokens(["a", "b"]);
-        let lexicon = Lexicon::Lattices { words: chars.clone(), chars };
+        let lexicon = Lexicon::Lattices { words: chars.clone(), chars, classes: None };
         let lattice = Lattice { chars: vec![2, 3, 1], ..Lattice::default() };
         let ZooInput::Lattice(lattice) = lexicon.numbered(&lattice) else { panic!("a lattice") };
         assert_eq!(lattice.chars, [2, 0, 1]);

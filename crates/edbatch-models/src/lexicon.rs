@@ -1,5 +1,6 @@
 //! The vocabularies of a model, from the files of its folder.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use edbatch_datasets::{Error, Position, Vocabulary, lines};
@@ -15,6 +16,8 @@ pub enum Lexicon {
     Trees {
         /// `vocab.txt`: the leaves.
         words: Vocabulary,
+        /// `classes.txt`: the names of the classes, if labels are not their numbers.
+        classes: Option<Vec<String>>,
     },
     /// For sentences of words with tags.
     Tagged {
@@ -46,6 +49,8 @@ pub enum Lexicon {
         chars: Vocabulary,
         /// `words.txt`: the dictionary words that span several characters.
         words: Vocabulary,
+        /// `classes.txt`: the names of the classes, if labels are not their numbers.
+        classes: Option<Vec<String>>,
     },
     /// For call lists, which name cells and rows: no vocabularies.
     CallLists(CallLists),
@@ -61,8 +66,12 @@ impl Lexicon {
         // Name `i` is on line `i`, counted from 0.
         let names =
             |name: &str| -> Result<Vec<String>, Error> { lines(folder.join(name))?.collect() };
+        let classes = || match names(CLASSES) {
+            Err(Error::Open { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+            names => names.map(Some),
+        };
         Ok(match family {
-            Family::Trees => Self::Trees { words: vocabulary(VOCAB)? },
+            Family::Trees => Self::Trees { words: vocabulary(VOCAB)?, classes: classes()? },
             Family::Tagged => Self::Tagged { words: vocabulary(VOCAB)?, tags: names(TAGS)? },
             Family::Spelled => Self::Spelled {
                 words: vocabulary(VOCAB)?,
@@ -74,17 +83,27 @@ impl Lexicon {
                 target: beginning(&folder.join(TARGET), &SENTENCE_TOKENS)?,
             },
             Family::Lattices => {
-                Self::Lattices { chars: vocabulary(CHARS)?, words: vocabulary(WORDS)? }
+                let (chars, words) = (vocabulary(CHARS)?, vocabulary(WORDS)?);
+                Self::Lattices { chars, words, classes: classes()? }
             }
         })
+    }
+
+    /// Returns the names of the classes of trees or lattices, if their labels are not numbers.
+    #[must_use]
+    pub fn classes(&self) -> Option<&[String]> {
+        match self {
+            Self::Trees { classes, .. } | Self::Lattices { classes, .. } => classes.as_deref(),
+            _ => None,
+        }
     }
 
     /// Returns the names and contents of the files that [`read`](Self::read) reads.
     #[must_use]
     pub fn files(&self) -> Vec<(&'static str, Vec<u8>)> {
         let of = |vocabulary: &Vocabulary| list(vocabulary.tokens());
-        match self {
-            Self::Trees { words } => vec![(VOCAB, of(words))],
+        let mut files = match self {
+            Self::Trees { words, .. } => vec![(VOCAB, of(words))],
             Self::Tagged { words, tags } => vec![(VOCAB, of(words)), (TAGS, list(tags))],
             Self::Spelled { words, chars, tags } => {
                 vec![(VOCAB, of(words)), (CHARS, of(chars)), (TAGS, list(tags))]
@@ -92,12 +111,15 @@ impl Lexicon {
             Self::Translation { source, target } => {
                 vec![(SOURCE, of(source)), (TARGET, of(target))]
             }
-            Self::Lattices { chars, words } => vec![(CHARS, of(chars)), (WORDS, of(words))],
+            Self::Lattices { chars, words, .. } => vec![(CHARS, of(chars)), (WORDS, of(words))],
             Self::CallLists(_) => vec![],
-        }
+        };
+        files.extend(self.classes().map(|classes| (CLASSES, list(classes))));
+        files
     }
 }
 
+pub(crate) const CLASSES: &str = "classes.txt";
 const VOCAB: &str = "vocab.txt";
 const TAGS: &str = "tags.txt";
 const CHARS: &str = "chars.txt";

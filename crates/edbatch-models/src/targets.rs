@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use edbatch_datasets::{
-    Error, Position, Sentence, open, parse_arcs, parse_binary_trees, parse_lattices, parse_plain,
-    parse_sentences,
+    Error, Label, Position, Sentence, open, parse_checked_arcs, parse_checked_binary_trees,
+    parse_checked_lattices, parse_checked_sentences, parse_plain,
 };
 
 use crate::input::call_lists;
@@ -19,41 +19,37 @@ pub type Targets = Vec<Option<u32>>;
 /// in one example, like [`Inputs`](crate::Inputs).
 pub type Examples = Box<dyn Iterator<Item = Result<(ZooInput, Targets), Error>> + Send>;
 
-/// Reads inputs and their targets. `classes` is the number of classes of trees and lattices;
+/// Reads inputs and their targets. `count` is the number of classes of trees and lattices;
 /// `targets` is the file of translations.
 pub(crate) fn examples(
     lexicon: &Arc<Lexicon>,
-    classes: usize,
+    count: usize,
     path: &Path,
     targets: Option<&Path>,
 ) -> Result<Examples, Error> {
     let (reader, name) = (open(path)?, path.display().to_string());
-    let (of, at) = (lexicon.clone(), Places { file: name.clone(), classes });
+    let of = lexicon.clone();
+    let classes = Arc::new(Classes::new(lexicon, count));
+    let checked = classes.clone();
+    let check = move |label: &str| checked.class(label).map(drop);
+    let class = move |label: &str| classes.class(label).expect("the reader checked each label");
     Ok(match **lexicon {
         Lexicon::Trees { .. } => {
-            let trees = parse_binary_trees(reader, &name).zip(0u32..);
+            let check = move |label: &str| if label == NO_LABEL { Ok(()) } else { check(label) };
+            let trees = parse_checked_binary_trees(reader, &name, check).zip(0u32..);
             Box::new(trees.map(move |(tree, index)| {
                 let tree = tree?;
-                let class = |node| at.class(index, tree.label(node));
-                let targets = (0..tree.len()).map(class).collect::<Result<_, _>>()?;
+                let target = |label: &String| (label != NO_LABEL).then(|| class(label));
+                let targets = (0..tree.len()).map(|node| target(tree.label(node))).collect();
                 Ok((of.tree(index, &tree), targets))
             }))
         }
-        Lexicon::Tagged { ref tags, .. } | Lexicon::Spelled { ref tags, .. } => {
-            let numbers = tags.iter().cloned().zip(0..).collect::<HashMap<String, u32>>();
-            let sentences = parse_sentences(reader, &name).zip(0u32..);
-            Box::new(sentences.map(move |(sentence, index)| {
+        Lexicon::Tagged { .. } | Lexicon::Spelled { .. } => {
+            let sentences = parse_checked_sentences(reader, &name, check);
+            Box::new(sentences.map(move |sentence| {
                 let sentence: Sentence = sentence?;
-                let tag = |tag: &Option<String>| {
-                    let Some(tag) = tag else { return Ok(None) };
-                    let expected = || "a tag of tags.txt".to_string();
-                    numbers
-                        .get(tag)
-                        .copied()
-                        .map(Some)
-                        .ok_or_else(|| at.error(index, expected(), tag))
-                };
-                let targets = sentence.tags.iter().map(tag).collect::<Result<_, _>>()?;
+                let target = |tag: &Option<String>| tag.as_deref().map(&class);
+                let targets = sentence.tags.iter().map(target).collect();
                 Ok((of.tagged(&sentence), targets))
             }))
         }
@@ -61,23 +57,23 @@ pub(crate) fn examples(
             let Some(targets) = targets else {
                 let expected = "a file of translations: name it with --targets, or as \"target\" \
                                 in config.json";
-                return Err(at.error(0, expected.into(), "none"));
+                return Err(error(&name, 0, expected.into(), "none"));
             };
             let target_name = targets.display().to_string();
             let mut translations = parse_plain(open(targets)?, &target_name);
             let mut sentences = parse_plain(reader, &name).zip(0u32..);
-            let translated = Places { file: target_name, classes };
             Box::new(std::iter::from_fn(move || {
                 let (sentence, translation) = match (sentences.next(), translations.next()) {
                     (None, None) => return None,
                     (Some((sentence, _)), Some(translation)) => (sentence, translation),
                     (Some((_, index)), None) => {
                         let expected = format!("a translation of line {} of {name}", index + 1);
-                        return Some(Err(translated.error(index, expected, "the end of the file")));
+                        let end = "the end of the file";
+                        return Some(Err(error(&target_name, index, expected, end)));
                     }
                     (None, Some(_)) => {
                         let expected = format!("as many lines as {name}");
-                        return Some(Err(translated.error(0, expected, "more")));
+                        return Some(Err(error(&target_name, 0, expected, "more")));
                     }
                 };
                 Some(sentence.and_then(|sentence| {
@@ -95,24 +91,26 @@ pub(crate) fn examples(
             }))
         }
         Lexicon::Lattices { .. } if is_arc_file(path) => {
-            let lattices = parse_arcs(reader, &name).zip(0u32..);
-            Box::new(lattices.map(move |(lattice, index)| {
+            Box::new(parse_checked_arcs(reader, &name, check).map(move |lattice| {
                 let lattice = lattice?;
-                let class = |label: &String| at.class(index, label);
-                let targets = lattice.tags.iter().map(class).collect::<Result<_, _>>()?;
+                let targets = lattice.tags.iter().map(|label| Some(class(label))).collect();
                 Ok((of.numbered(&lattice), targets))
             }))
         }
         Lexicon::Lattices { .. } => {
-            let lattices = parse_lattices(reader, &name).zip(0u32..);
-            Box::new(lattices.map(move |(lattice, index)| {
+            let check = move |label: Label<'_>| match label {
+                Label::Number(class) if (class as usize) < count => Ok(()),
+                Label::Number(_) => Err(below(count)),
+                Label::Name(name) => check(name),
+            };
+            Box::new(parse_checked_lattices(reader, &name, check).map(move |lattice| {
                 let lattice = lattice?;
-                let class = |label: &Option<u32>| match *label {
-                    Some(label) => at.class(index, &label.to_string()),
-                    None => Ok(None),
+                let target = |label| match label {
+                    Label::Number(number) => number,
+                    Label::Name(name) => class(name),
                 };
-                let mut targets: Targets =
-                    lattice.labels.iter().map(class).collect::<Result<_, _>>()?;
+                let labels = lattice.class_labels().map(|label| label.map(target));
+                let mut targets: Targets = labels.collect();
                 targets.resize(lattice.len(), None);
                 Ok((of.lattice(&lattice), targets))
             }))
@@ -120,28 +118,51 @@ pub(crate) fn examples(
     })
 }
 
-/// Where targets are read from.
-struct Places {
-    file: String,
-    classes: usize,
+/// The label of a tree's node without a target.
+pub(crate) const NO_LABEL: &str = "_";
+
+/// The classes that labels name.
+enum Classes {
+    /// Labels are class numbers below this number.
+    Numbers(usize),
+    /// Labels are names. `expected` describes them in errors.
+    Names { expected: &'static str, numbers: HashMap<String, u32> },
 }
 
-impl Places {
-    fn class(&self, index: u32, label: &str) -> Result<Option<u32>, Error> {
-        match label.parse::<u32>() {
-            Ok(class) if (class as usize) < self.classes => Ok(Some(class)),
-            _ => {
-                let expected = format!("a class below {}", self.classes);
-                Err(self.error(index, expected, label))
+impl Classes {
+    fn new(lexicon: &Lexicon, classes: usize) -> Self {
+        let (expected, names) = match (lexicon, lexicon.classes()) {
+            (Lexicon::Tagged { tags, .. } | Lexicon::Spelled { tags, .. }, _) => {
+                ("a tag of tags.txt", tags.as_slice())
+            }
+            (_, Some(names)) => ("a class of classes.txt", names),
+            (_, None) => return Self::Numbers(classes),
+        };
+        Self::Names { expected, numbers: names.iter().cloned().zip(0..).collect() }
+    }
+
+    /// Returns the class of a label, or the text that was expected.
+    fn class(&self, label: &str) -> Result<u32, String> {
+        match self {
+            Self::Numbers(classes) => {
+                let class = label.parse().ok().filter(|&class: &u32| (class as usize) < *classes);
+                class.ok_or_else(|| below(*classes))
+            }
+            Self::Names { expected, numbers } => {
+                numbers.get(label).copied().ok_or_else(|| (*expected).into())
             }
         }
     }
+}
 
-    /// The error at the example with this index, which is on a line of its own.
-    fn error(&self, index: u32, expected: String, got: &str) -> Error {
-        let at = Position { file: self.file.clone(), line: u64::from(index) + 1, column: 1 };
-        Error::Format { at, expected, got: got.into() }
-    }
+fn below(classes: usize) -> String {
+    format!("a class below {classes}")
+}
+
+/// The error of a translation on line `index` + 1.
+fn error(file: &str, index: u32, expected: String, got: &str) -> Error {
+    let at = Position { file: file.into(), line: u64::from(index) + 1, column: 1 };
+    Error::Format { at, expected, got: got.into() }
 }
 
 impl Lexicon {

@@ -8,11 +8,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use edbatch_datasets::{
-    Error, Lattice, Vocabulary, open, parse_arcs, parse_binary_trees, parse_lattices, parse_pairs,
-    parse_sentences,
+    Error, Label, Lattice, Vocabulary, open, parse_arcs, parse_binary_trees,
+    parse_checked_lattices, parse_pairs, parse_sentences,
 };
 
 use crate::lexicon::{PAD_TOKEN, SENTENCE_TOKENS};
+use crate::targets::NO_LABEL;
 use crate::{Family, Lexicon, is_arc_file};
 
 /// The vocabularies and the number of outputs for files of inputs.
@@ -27,14 +28,15 @@ pub struct Vocabularies {
 /// Reads files of inputs and numbers their words, characters and labels.
 ///
 /// If all labels are numbers below 65,536, they are class numbers, and the number of classes is the
-/// largest label plus one. Otherwise each distinct label is a class. The characters and words of
-/// arc files keep their numbers. For other files, a vocabulary contains the words and characters
-/// that occur at least `min_count` times; by default all, and for taggers with characters the words
-/// that occur more than five times. Tokens that are empty or contain a line end stay unknown,
-/// because a vocabulary file cannot represent them.
+/// largest label plus one. Otherwise each distinct label is a class, and the lexicon has its name;
+/// class numbers in a lattice's `labels` are positions among these names. The label `_` of a node
+/// means no class. The characters and words of arc files keep their numbers. For other files, a
+/// vocabulary contains the words and characters that occur at least `min_count` times; by default
+/// all, and for taggers with characters the words that occur more than five times. Tokens that are
+/// empty or contain a line end stay unknown, because a vocabulary file cannot represent them.
 ///
 /// # Errors
-/// If a file cannot be read, or there are no labels.
+/// If a file cannot be read, there are no labels, or a lattice's number is not of a named class.
 pub fn build_vocabularies(
     family: Family,
     files: &[PathBuf],
@@ -43,19 +45,26 @@ pub fn build_vocabularies(
     let mut labels = Labels::default();
     let min_count =
         min_count.unwrap_or(if family == Family::Spelled { MIN_COUNT_SPELLED } else { 1 });
-    let lexicon = match family {
+    let mut lexicon = match family {
         Family::Trees => trees(files, &mut labels, min_count)?,
         Family::Tagged => tagged(files, &mut labels, min_count)?,
         Family::Spelled => spelled(files, &mut labels, min_count)?,
         Family::Translation => translation(files, min_count)?,
         Family::Lattices => lattices(files, &mut labels, min_count)?,
     };
-    let outputs = match &lexicon {
+    let outputs = match &mut lexicon {
         Lexicon::Tagged { tags, .. } | Lexicon::Spelled { tags, .. } => tags.len(),
         Lexicon::Translation { target, .. } => target.len(),
-        Lexicon::Trees { .. } | Lexicon::Lattices { .. } => labels.classes(),
+        Lexicon::Trees { classes, .. } | Lexicon::Lattices { classes, .. } => {
+            let outputs = labels.classes();
+            *classes = (!labels.are_numbers()).then(|| std::mem::take(&mut labels.names));
+            outputs
+        }
         Lexicon::CallLists(_) => unreachable!("no family has call lists"),
     };
+    if labels.end > outputs {
+        return Err(VocabularyError::NumberAndNames { number: labels.end - 1, names: outputs });
+    }
     if outputs == 0 {
         return Err(VocabularyError::NoLabels { files: files.to_vec() });
     }
@@ -67,11 +76,12 @@ fn trees(files: &[PathBuf], labels: &mut Labels, min: usize) -> Result<Lexicon, 
     for file in files {
         for tree in parse_binary_trees(open(file)?, &name(file)) {
             let tree = tree?;
-            (0..tree.len()).for_each(|node| labels.insert(tree.label(node)));
+            let all = (0..tree.len()).map(|node| tree.label(node));
+            all.filter(|&label| label != NO_LABEL).for_each(|label| labels.insert(label));
             tree.tokens().for_each(|token| words.insert(token));
         }
     }
-    Ok(Lexicon::Trees { words: words.frequent(min, Vocabulary::new()) })
+    Ok(Lexicon::Trees { words: words.frequent(min, Vocabulary::new()), classes: None })
 }
 
 fn tagged(files: &[PathBuf], labels: &mut Labels, min: usize) -> Result<Lexicon, Error> {
@@ -139,15 +149,26 @@ fn lattices(
 fn named_lattices(files: &[&PathBuf], labels: &mut Labels, min: usize) -> Result<Lexicon, Error> {
     let (mut chars, mut words) = (Counted::default(), Counted::default());
     for file in files {
-        for lattice in parse_lattices(open(file)?, &name(file)) {
-            let Lattice { chars: characters, words: arcs, tags, .. } = lattice?;
-            characters.iter().for_each(|char| chars.insert(char));
-            arcs.iter().for_each(|arc| words.insert(&arc.word));
-            tags.iter().for_each(|tag| labels.insert(tag));
+        let check = |label: Label<'_>| match label {
+            Label::Number(number) if number as usize >= MAX_CLASSES => {
+                Err(format!("a class below {MAX_CLASSES}"))
+            }
+            _ => Ok(()),
+        };
+        for lattice in parse_checked_lattices(open(file)?, &name(file), check) {
+            let lattice = lattice?;
+            lattice.chars.iter().for_each(|char| chars.insert(char));
+            lattice.words.iter().for_each(|arc| words.insert(&arc.word));
+            for label in lattice.class_labels().flatten() {
+                match label {
+                    Label::Number(class) => labels.end = labels.end.max(class as usize + 1),
+                    Label::Name(name) => labels.insert(name),
+                }
+            }
         }
     }
     let [chars, words] = [chars, words].map(|tokens| tokens.frequent(min, Vocabulary::new()));
-    Ok(Lexicon::Lattices { chars, words })
+    Ok(Lexicon::Lattices { chars, words, classes: None })
 }
 
 fn numbered_lattices(files: &[&PathBuf], labels: &mut Labels) -> Result<Lexicon, Error> {
@@ -162,7 +183,8 @@ fn numbered_lattices(files: &[&PathBuf], labels: &mut Labels) -> Result<Lexicon,
     }
     // A token for each number up to the largest, so that numbers stay the same.
     let numbers = |max: u32| Vocabulary::from_tokens((1..=max).map(|id| id.to_string()));
-    Ok(Lexicon::Lattices { chars: numbers(max_char), words: numbers(max_word) })
+    let (chars, words) = (numbers(max_char), numbers(max_word));
+    Ok(Lexicon::Lattices { chars, words, classes: None })
 }
 
 /// Larger numbers in an arc file get no table row of their own, which limits the size of tables.
@@ -176,6 +198,8 @@ const MAX_CLASSES: usize = 1 << 16;
 struct Labels {
     names: Vec<String>,
     known: HashSet<String>,
+    /// The largest class number in `labels` of lattices plus one.
+    end: usize,
 }
 
 impl Labels {
@@ -186,12 +210,18 @@ impl Labels {
         }
     }
 
+    fn numbers(&self) -> impl Iterator<Item = Option<usize>> {
+        self.names.iter().map(|name| name.parse().ok().filter(|&number| number < MAX_CLASSES))
+    }
+
+    fn are_numbers(&self) -> bool {
+        self.numbers().all(|number| number.is_some())
+    }
+
     fn classes(&self) -> usize {
-        let number = |label: &String| label.parse().ok().filter(|&number| number < MAX_CLASSES);
-        let numbers: Option<Vec<usize>> = self.names.iter().map(number).collect();
-        match numbers {
-            Some(numbers) => numbers.into_iter().max().map_or(0, |max| max + 1),
-            None => self.names.len(),
+        match self.are_numbers() {
+            true => self.numbers().flatten().map(|number| number + 1).fold(self.end, usize::max),
+            false => self.names.len(),
         }
     }
 }
@@ -255,6 +285,13 @@ pub enum VocabularyError {
         /// The number of files.
         files: usize,
     },
+    /// Some lattices have `labels`, others `tags`, and a number is not of a named class.
+    NumberAndNames {
+        /// The largest number.
+        number: usize,
+        /// The number of distinct tags.
+        names: usize,
+    },
     /// Some files have lattices as numbers, others as text. They cannot share a vocabulary.
     Mixed {
         /// An arc file.
@@ -281,6 +318,10 @@ impl fmt::Display for VocabularyError {
             Self::NotTwoFiles { files } => {
                 write!(f, "expected two files, line by line source and target, got {files}")
             }
+            Self::NumberAndNames { number, names } => write!(
+                f,
+                "expected \"labels\" below {names}, the number of distinct \"tags\", got {number}"
+            ),
             Self::Mixed { arcs, named } => write!(
                 f,
                 "expected only arc files or no arc files, got {} and {}",

@@ -41,7 +41,7 @@ impl Zoo {
     pub fn new(config: &ModelConfig, lexicon: &Lexicon) -> Result<Self, ConfigError> {
         let &ModelConfig { model, hidden, embed, .. } = config;
         let zoo = match lexicon {
-            Lexicon::Trees { words } => {
+            Lexicon::Trees { words, .. } => {
                 let classes = config.size("classes", config.classes)?;
                 let vocabulary = words.len();
                 let sizes = TreeSizes { vocabulary, embed, hidden, classes };
@@ -74,7 +74,7 @@ impl Zoo {
                 let (source, target) = (source.len(), target.len());
                 LstmNmt::new(NmtSizes { source, target, embed, hidden }).map(Self::LstmNmt)
             }
-            Lexicon::Lattices { chars, words } => {
+            Lexicon::Lattices { chars, words, .. } => {
                 let (chars, words) = (chars.len(), words.len());
                 let classes = config.size("classes", config.classes)?;
                 let sizes = LatticeSizes { chars, words, embed, hidden, classes };

@@ -135,13 +135,13 @@ fn trees(dropout: f32) -> (Zoo, Parameters, Vec<ZooInput>, Vec<Targets>) {
         .iter()
         .map(|tree| (0..tree.len()).map(|node| Some(tree.label(node).parse().unwrap())).collect());
     let targets: Vec<Targets> = targets.collect();
-    let lexicon = Lexicon::Trees { words };
+    let lexicon = Lexicon::Trees { words, classes: None };
     let mut config = ModelConfig::new(ModelName::TreeLstm, 12, None, 5);
     config.dropout = Some(dropout);
     let zoo = Zoo::new(&config, &lexicon).unwrap();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
     let parameters = Parameters::random(zoo.network(), &mut rng);
-    let Lexicon::Trees { words } = &lexicon else { unreachable!() };
+    let Lexicon::Trees { words, .. } = &lexicon else { unreachable!() };
     let inputs = trees.iter().map(|tree| {
         let tree = tree.map(|_| 0, |token| words.id(token));
         ZooInput::Tree(IndexedTree { index: 0, tree })

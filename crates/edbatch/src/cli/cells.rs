@@ -157,11 +157,11 @@ fn small_lexicon(family: Family) -> Lexicon {
     let other = words.clone();
     let tags = vec!["tag".to_string()];
     match family {
-        Family::Trees => Lexicon::Trees { words },
+        Family::Trees => Lexicon::Trees { words, classes: None },
         Family::Tagged => Lexicon::Tagged { words, tags },
         Family::Spelled => Lexicon::Spelled { words, chars: other, tags },
         Family::Translation => Lexicon::Translation { source: words, target: other },
-        Family::Lattices => Lexicon::Lattices { chars: other, words },
+        Family::Lattices => Lexicon::Lattices { chars: other, words, classes: None },
     }
 }
 

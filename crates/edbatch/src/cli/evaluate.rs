@@ -30,9 +30,9 @@ pub(crate) struct Evaluate {
     /// File of translations, one for each line of the input [default: "target" of config.json].
     #[arg(long, value_name = "FILE")]
     targets: Option<PathBuf>,
-    /// Metric to compute.
-    #[arg(long, value_enum, value_name = "M")]
-    metric: Metric,
+    /// Metric to compute. May be given several times, for a line each.
+    #[arg(long, value_enum, value_name = "M", required = true)]
+    metric: Vec<Metric>,
     /// Number of threads that share each mini-batch. By default the number of cores.
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
     threads: Option<usize>,
@@ -45,14 +45,17 @@ impl Evaluate {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let precision = self.precision.on_cpu()?;
         let Loaded { folder, model, parameters } = load(&self.dir).map_err(Failure::new)?;
-        self.metric.check(&folder)?;
+        self.metric.iter().try_for_each(|metric| metric.check(&folder))?;
         let targets = self.targets.as_slice();
         let examples = Examples::read(&folder, std::slice::from_ref(&self.input), targets)?;
         let threads =
             self.threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
         let options = EngineOptions::new().threads(threads).precision(precision);
         let mut engine = Engine::with_options(model, parameters, options).map_err(Failure::new)?;
-        let value = self.metric.evaluate(&mut engine, &folder, &examples)?;
-        print(&format!("{}: {value:.4}\n", self.metric.name()))
+        for metric in &self.metric {
+            let value = metric.evaluate(&mut engine, &folder, &examples)?;
+            print(&format!("{}: {value:.4}\n", metric.name()))?;
+        }
+        Ok(())
     }
 }

@@ -235,7 +235,6 @@ impl Infer {
         let trace = self.trace.as_deref().map(Trace::begin).transpose()?;
 
         let workers = AtomicUsize::new(0);
-        let classes = if self.indices { folder.classes().map_err(Failure::new)? } else { None };
         let reference = Reference::new(&folder, self.precision);
         let runner = Mutex::new(match self.backend {
             Backend::Interpret => Runner::interpreter(model, parameters, self.precision.on_cpu()?),
@@ -256,7 +255,6 @@ impl Infer {
             let mut worker = Worker {
                 runner: runner.lock().expect("no thread panics with this lock").fork(),
                 lexicon: folder.lexicon(),
-                classes: classes.as_deref(),
                 files,
                 number: workers.fetch_add(1, Ordering::Relaxed),
                 on_error: self.on_error,

@@ -1,23 +1,28 @@
 //! `edbatch init`: creates a model of any size with random weights.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use edbatch_datasets::AtomicFolder;
 use edbatch_graph::Network;
-use edbatch_models::{Folder, Lexicon, Model, ModelConfig, ModelName, Zoo, build_vocabularies};
+use edbatch_models::{
+    Folder, Lexicon, Model, ModelConfig, ModelName, Vocabularies, Zoo, build_vocabularies,
+};
 use edbatch_runtime::Parameters;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
 use super::failure::Failure;
+use super::train::checkpoint;
 use super::{at_least_one, memory};
 
 /// Creates a model folder: vocabularies, random weights and configuration.
 ///
 /// Words are numbered by their first occurrence in the inputs, after `<unk>`; classes and tags come
-/// from the labels. For bilstm_tagger_char, words that occur at most five times are read by
+/// from the labels: class numbers, if all are numbers, else names in classes.txt, in the order of
+/// their first occurrence. For bilstm_tagger_char, words that occur at most five times are read by
 /// character. Weights are uniform in ±1/√columns. The first input becomes the folder's default
 /// input, the second one of lstm_nmt its default targets. The same arguments give the same files,
 /// byte by byte.
@@ -30,7 +35,8 @@ pub(crate) struct Init {
     /// tree_lstm, tree_lstm_2type, tree_gru, mv_rnn, bilstm_tagger, bilstm_tagger_char, lstm_nmt,
     /// lattice_lstm or lattice_gru.
     model: ModelName,
-    /// Folder to create. Files of an older model are replaced, including its weights.
+    /// Folder to create. Files of an older model are replaced, including its weights; a checkpoint is
+    /// removed.
     dir: PathBuf,
     /// Elements of a hidden vector.
     #[arg(long, value_name = "H", value_parser = at_least_one)]
@@ -75,7 +81,9 @@ impl Init {
         // Three copies: the weights, their bytes, and the file contents.
         memory::check(&format!("this {}", self.model), 3 * bytes(model.network()), self.memory)?;
         self.write(&config, &counted.lexicon, model.network())
-            .map_err(|error| Failure::writing(&self.dir, &error))
+            .map_err(|error| Failure::writing(&self.dir, &error))?;
+        eprintln!("edbatch: {}", summary(&counted));
+        Ok(())
     }
 
     /// Writes to a temporary folder and then moves the files, so that a failure leaves nothing.
@@ -95,7 +103,42 @@ impl Init {
             Parameters::random(network, &mut Xoshiro256PlusPlus::seed_from_u64(self.seed));
         let weights = parameters.to_safetensors(network).map_err(std::io::Error::other)?;
         fs::write(folder.partial().join(Folder::WEIGHTS), weights)?;
+        // Other files of an older model would not fit the new one.
+        for name in [Folder::CLASSES, checkpoint::FILE] {
+            match fs::remove_file(dir.join(name)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
         folder.finish()
+    }
+}
+
+/// Returns the sizes of the vocabularies and the number of outputs, for example
+/// `3 classes, 25 words`. Special tokens such as <unk> do not count.
+fn summary(counted: &Vocabularies) -> String {
+    let outputs = counted.outputs;
+    let classes = |named: &Option<Vec<String>>| match named {
+        Some(_) => format!("{outputs} classes, named in {}", Folder::CLASSES),
+        None => format!("{outputs} classes"),
+    };
+    match &counted.lexicon {
+        Lexicon::Trees { words, classes: named } => {
+            format!("{}, {} words", classes(named), words.len() - 1)
+        }
+        Lexicon::Tagged { words, .. } => format!("{outputs} tags, {} words", words.len() - 1),
+        Lexicon::Spelled { words, chars, .. } => {
+            let (words, chars) = (words.len() - 1, chars.len() - 2);
+            format!("{outputs} tags, {words} words, {chars} characters")
+        }
+        Lexicon::Translation { source, target } => {
+            format!("{} source words, {} target words", source.len() - 3, target.len() - 3)
+        }
+        Lexicon::Lattices { chars, words, classes: named } => {
+            let (chars, words) = (chars.len() - 1, words.len() - 1);
+            format!("{}, {chars} characters, {words} words", classes(named))
+        }
+        Lexicon::CallLists(_) => unreachable!("no family has call lists"),
     }
 }
 

@@ -47,8 +47,6 @@ pub(crate) struct Done {
 pub(crate) struct Worker<'a> {
     pub(crate) runner: Runner,
     pub(crate) lexicon: &'a Lexicon,
-    /// The names of the classes, if the folder has them and indices are written.
-    pub(crate) classes: Option<&'a [String]>,
     pub(crate) files: &'a [PathBuf],
     pub(crate) number: usize,
     pub(crate) on_error: OnError,
@@ -166,7 +164,7 @@ impl Worker<'_> {
                 };
                 self.check_finite(place, input, not_finite)?;
                 reserve(64 * (indices.len() + 1))?;
-                write_indices(self.lexicon, self.classes, place.number, indices, text);
+                write_indices(self.lexicon, place.number, indices, text);
             }
         }
         Ok(())
@@ -230,18 +228,12 @@ fn write_rows(lexicon: &Lexicon, id: u64, rows: &Rows, out: &mut Vec<u8>) {
 }
 
 /// Appends the indices of the largest scores of an input, or their names.
-fn write_indices(
-    lexicon: &Lexicon,
-    classes: Option<&[String]>,
-    id: u64,
-    indices: &[u32],
-    out: &mut Vec<u8>,
-) {
+fn write_indices(lexicon: &Lexicon, id: u64, indices: &[u32], out: &mut Vec<u8>) {
     let spaced = |item: &dyn Fn(u32) -> String| {
         let items: Vec<String> = indices.iter().map(|&index| item(index)).collect();
         format!("[{}]", items.join(", "))
     };
-    let (key, list) = match (lexicon.names(indices.iter().copied()), classes, lexicon) {
+    let (key, list) = match (lexicon.names(indices.iter().copied()), lexicon.classes(), lexicon) {
         (Some(named), ..) => (named.key, json(&named.names)),
         (None, Some(classes), _) => ("classes", spaced(&|class| json(&classes[class as usize]))),
         (None, None, Lexicon::CallLists(_)) => ("indices", spaced(&|index| index.to_string())),

@@ -1,17 +1,18 @@
 //! `edbatch train`: trains a model on files of examples.
 
-mod checkpoint;
+pub(super) mod checkpoint;
 mod run;
 mod word_dropout;
 
 use std::collections::HashMap;
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use crate::{Group, Loaded, Optimizer, Rate, TrainError, Trainer, TrainerOptions, load};
-use clap::Args;
-use edbatch_datasets::AtomicFolder;
+use clap::{Args, value_parser};
+use edbatch_datasets::{AtomicFile, AtomicFolder};
 use edbatch_models::{Folder, Model, ModelConfig};
 use edbatch_policy::PolicyChoice;
 
@@ -31,9 +32,10 @@ use run::Run;
 /// lattices. A translator is forced to write the lines of `--targets`.
 ///
 /// After each epoch the metric is computed on `--valid`, and a line is printed. The weights of the
-/// best epoch replace weights.safetensors. A run that was interrupted at any moment goes on with
-/// `--resume`, and gives the same weights, bit by bit, as an uninterrupted run. The weights do not
-/// depend on `--threads` and `--policy`.
+/// best epoch replace weights.safetensors: of --output, or without it of the model, from which the
+/// next run then starts. A run that was interrupted at any moment goes on with `--resume`, and gives
+/// the same weights, bit by bit, as an uninterrupted run. The weights do not depend on `--threads`
+/// and `--policy`.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
@@ -65,8 +67,9 @@ pub(crate) struct Train {
     /// Folder for the trained model, created as a copy of the model. By default the model's folder.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// sgd, adagrad, rmsprop, adam or adam_w, with options by the names of PyTorch, for example
-    /// sgd:momentum=0.9,nesterov=true.
+    /// Optimizer, with options by the names of PyTorch, for example sgd:momentum=0.9,nesterov=true.
+    /// sgd: momentum, dampening, nesterov; adagrad: lr_decay, initial_accumulator_value, eps;
+    /// rmsprop: alpha, eps, momentum, centered; adam and adam_w: beta1, beta2, eps.
     #[arg(long, value_name = "O", default_value = "adam")]
     optimizer: String,
     /// Learning rate. By default the one of PyTorch's optimizer.
@@ -83,9 +86,9 @@ pub(crate) struct Train {
     #[arg(long, value_name = "N", default_value = "25", value_parser = at_least_one)]
     batch: usize,
     /// Number of epochs.
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u64).range(1..))]
     epochs: u64,
-    /// Limit of gradients: norm:5 for the norm of all, or value:1 for each element.
+    /// Limit of gradients: 5 or norm:5 for the norm of all, value:1 for each element.
     #[arg(long, value_name = "C", value_parser = clip)]
     clip: Option<Clip>,
     /// Weight decay; not for tables. By default the one of PyTorch's optimizer.
@@ -94,7 +97,8 @@ pub(crate) struct Train {
     /// Factor of the rate for parameters whose names begin with PREFIX; 0 freezes them.
     #[arg(long, value_name = "PREFIX=FACTOR", value_parser = group)]
     group: Vec<(String, f64)>,
-    /// Probability that a word is replaced by `<unk>`, drawn again in each epoch.
+    /// Probability that a word is replaced by `<unk>`, drawn again in each epoch. For dropout of
+    /// embeddings and states, see --dropout of `edbatch init`.
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
     word_dropout: f64,
     /// Stops after this number of epochs without a better metric.
@@ -121,7 +125,9 @@ pub(crate) struct Train {
     /// ten minutes.
     #[arg(long, value_name = "STEPS", value_parser = at_least_one)]
     checkpoint_every: Option<usize>,
-    /// Goes on from the checkpoint of a run with the same options, if there is one.
+    /// Goes on from the checkpoint in --output, or without it in the model's folder, if there is
+    /// one. --epochs (except with cosine), --patience, --test, --log, --threads, --policy, --memory
+    /// and --checkpoint-every may change.
     #[arg(long)]
     resume: bool,
     /// File for a JSON line after each epoch: loss, metric, rate, gradient norm, instances per
@@ -135,6 +141,15 @@ pub(crate) struct Train {
 enum Clip {
     Norm(f64),
     Value(f64),
+}
+
+impl fmt::Display for Clip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Norm(norm) => write!(f, "norm:{norm}"),
+            Self::Value(value) => write!(f, "value:{value}"),
+        }
+    }
 }
 
 fn clip(text: &str) -> Result<Clip, String> {
@@ -165,7 +180,7 @@ impl Train {
             load(resumed.unwrap_or(&self.dir)).map_err(Failure::new)?;
         self.metric.check(&folder)?;
         self.check_files(&folder)?;
-        let identity = self.identity(&folder)?;
+        let (identity, files_of_run) = self.identity(&folder)?;
         let files = |file: &PathBuf, targets: &Option<PathBuf>| {
             Examples::read(&folder, std::slice::from_ref(file), targets.as_slice())
         };
@@ -185,12 +200,15 @@ impl Train {
                 }
                 _ => Failure::at(&self.dir, error),
             })?;
+        if let Some(log) = &self.log {
+            AtomicFile::create(log).map_err(|error| Failure::writing(log, &error))?;
+        }
         let folder = match (&self.output, resumed) {
             (Some(output), None) => self.copy(&folder, output)?,
             _ => folder,
         };
         let path = checkpoint::path(folder.path());
-        let checkpoint = Checkpoint { path, identity };
+        let checkpoint = Checkpoint { path, identity, files: files_of_run };
         let mut run = Run {
             options: self,
             folder,
@@ -249,18 +267,18 @@ impl Train {
     }
 
     /// Returns everything that the weights depend on. The number of epochs may grow, except where
-    /// the rate depends on it.
-    fn identity(&self, folder: &Folder) -> Result<Identity, Failure> {
+    /// the rate depends on it. Also returns the options with a file, by the names of their hashes.
+    fn identity(&self, folder: &Folder) -> Result<(Identity, HashMap<String, String>), Failure> {
         let optimizer = self.optimizer()?;
         let groups = self.group.iter().map(|(prefix, factor)| format!("{prefix}={factor}"));
         let mut identity: Identity = [
-            ("--optimizer", format!("{:?}", optimizer.rule)),
+            ("--optimizer", optimizer.to_string()),
             ("--rate", optimizer.rate.to_string()),
             ("--decay", optimizer.decay.to_string()),
-            ("--schedule", format!("{:?}", self.schedule()?)),
+            ("--schedule", self.schedule()?.to_string()),
             ("--warmup", self.warmup.to_string()),
             ("--batch", self.batch.to_string()),
-            ("--clip", self.clip.map_or("none".into(), |clip| format!("{clip:?}"))),
+            ("--clip", self.clip.map_or("none".into(), |clip| clip.to_string())),
             ("--group", groups.collect::<Vec<_>>().join(" ")),
             ("--word-dropout", self.word_dropout.to_string()),
             ("--metric", self.metric.name().into()),
@@ -286,13 +304,15 @@ impl Train {
         let files = files.chain(self.targets.iter().map(named("--targets")));
         let files = files.chain([("--valid", &self.valid)]);
         let files = files.chain(self.valid_targets.iter().map(named("--valid-targets")));
-        let mut counts = HashMap::new();
+        let (mut counts, mut shown) = (HashMap::new(), HashMap::new());
         for (what, path) in files {
             let count: &mut usize = counts.entry(what).or_default();
             *count += 1;
-            identity.insert(format!("{what} {count}"), hash(path)?);
+            let name = format!("{what} {count}");
+            shown.insert(name.clone(), format!("{what} {}", path.display()));
+            identity.insert(name, hash(path)?);
         }
-        Ok(identity)
+        Ok((identity, shown))
     }
 
     /// Copies the model to a new folder, which refers to the same files of inputs.

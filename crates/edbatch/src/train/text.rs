@@ -1,5 +1,6 @@
 //! Optimizers and learning rates as text, for command lines.
 
+use std::fmt;
 use std::str::FromStr;
 
 use edbatch_runtime::UpdateRule;
@@ -34,10 +35,39 @@ impl FromStr for Optimizer {
                 let expected = || format!("{key}: expected true or false, got `{value}`");
                 *switch = value.to_lowercase().parse().map_err(|_| expected())?;
             } else {
-                return Err(format!("{name} has the options {known}, got `{key}`"));
+                let instead = match key {
+                    "lr" => ": use --rate, or the field `rate`",
+                    "weight_decay" => ": use --decay, or the field `decay`",
+                    "betas" => ": use beta1 and beta2",
+                    _ => "",
+                };
+                return Err(format!("{name} has the options {known}, got `{key}`{instead}"));
             }
         }
         Ok(optimizer)
+    }
+}
+
+/// Writes the name and the options that differ from PyTorch's defaults, without rate and decay.
+impl fmt::Display for Optimizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.rule {
+            UpdateRule::Sgd { .. } => "sgd",
+            UpdateRule::AdaGrad { .. } => "adagrad",
+            UpdateRule::RmsProp { .. } => "rmsprop",
+            UpdateRule::Adam { decoupled: false, .. } => "adam",
+            UpdateRule::Adam { decoupled: true, .. } => "adam_w",
+        };
+        let (mut rule, mut default) = (self.rule, name.parse::<Self>().expect("a known name").rule);
+        let ((numbers, switches), (by_default, off)) =
+            (options_of(&mut rule), options_of(&mut default));
+        let numbers = numbers.iter().zip(by_default).filter(|((_, a), (_, b))| a != b);
+        let switches = switches.iter().zip(off).filter(|((_, a), (_, b))| a != b);
+        let options = numbers.map(|((name, value), _)| format!("{name}={value}"));
+        let options = options.chain(switches.map(|((name, value), _)| format!("{name}={value}")));
+        let options = options.collect::<Vec<_>>().join(",");
+        let colon = if options.is_empty() { "" } else { ":" };
+        write!(f, "{name}{colon}{options}")
     }
 }
 
@@ -91,6 +121,18 @@ impl FromStr for Rate {
     }
 }
 
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Constant => f.write_str("constant"),
+            Self::Step { every, factor } => write!(f, "step:{every}:{factor}"),
+            Self::Exponential { factor } => write!(f, "exponential:{factor}"),
+            Self::Cosine { epochs } => write!(f, "cosine:{epochs}"),
+            Self::Plateau { factor, patience } => write!(f, "plateau:{factor}:{patience}"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,12 +157,16 @@ mod tests {
             ),
         ] {
             assert_eq!(text.parse(), Ok(expected), "{text}");
+            assert_eq!(expected.to_string().parse::<Optimizer>().unwrap().rule, expected.rule);
         }
         for (text, expected) in [
             ("Adam", "expected sgd, adagrad, rmsprop, adam or adam_w"),
             ("sgd:momentum", "momentum: expected a number, got ``"),
             ("sgd:nesterov=1", "nesterov: expected true or false, got `1`"),
-            ("adam:betas=0.9", "adam has the options beta1, beta2, eps, got `betas`"),
+            (
+                "adam:betas=0.9",
+                "adam has the options beta1, beta2, eps, got `betas`: use beta1 and beta2",
+            ),
         ] {
             assert_eq!(text.parse::<Optimizer>(), Err(expected.into()), "{text}");
         }
@@ -136,6 +182,7 @@ mod tests {
             ("plateau:0.5:2", Rate::Plateau { factor: 0.5, patience: 2 }),
         ] {
             assert_eq!(text.parse(), Ok(expected), "{text}");
+            assert_eq!(expected.to_string(), text);
         }
         for text in ["", "step", "step:x:1", "step:3:y", "cosine:-1", "plateau:1:2:3"] {
             assert!(text.parse::<Rate>().unwrap_err().starts_with("expected constant"), "{text}");

@@ -92,7 +92,7 @@ fn failures_name_the_file_and_leave_no_output() {
     };
     scratch.write("bad.txt", "(9 (2 a) (2 b))\n");
     let error = scratch.error(&words("@bad.txt"));
-    assert!(error.contains("bad.txt:1:1: expected a class below 5, got 9"), "{error}");
+    assert!(error.contains("bad.txt:1:2: expected a class below 5, got \"9\""), "{error}");
     let error = scratch.error(&words("@missing.txt"));
     assert!(error.contains("missing.txt"), "{error}");
     let same = ["gradients", "@model", "--input", "@trees.txt", "--output", "@trees.txt"];

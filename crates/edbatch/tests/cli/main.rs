@@ -4,6 +4,7 @@ mod support;
 
 mod cells;
 mod check_finite;
+mod classes;
 #[cfg(feature = "cuda")]
 mod devices;
 mod export;

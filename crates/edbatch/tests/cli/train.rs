@@ -221,14 +221,18 @@ fn runs_go_on_for_more_epochs_and_end_by_patience() {
     let expected = trained(&scratch);
     fs::remove_dir_all(scratch.path("trained")).unwrap();
     // Without a checkpoint, --resume begins.
-    run(&["--epochs", "1", "--resume", "--log", "@log"]);
+    let first = scratch.run(&with(&TREES, &["--epochs", "1", "--resume", "--log", "@log"]));
+    let message = String::from_utf8(first.stderr).unwrap();
+    assert!(message.contains("no checkpoint in ") && message.contains("trained: starts from"));
     run(&["--epochs", "3", "--resume", "--log", "@log"]);
     let text = run(&["--epochs", "4", "--resume", "--log", "@log", "--threads", "2"]);
     assert!(text.starts_with("epoch 4: loss "), "{text}");
     assert!(trained(&scratch) == expected);
     assert_eq!(log(&scratch, "log").len(), 4);
-    let again = run(&["--epochs", "4", "--resume", "--log", "@log"]);
-    assert_eq!(again.lines().count(), 1, "{again}");
+    let again = scratch.run(&with(&TREES, &["--epochs", "4", "--resume", "--log", "@log"]));
+    assert_eq!(String::from_utf8(again.stdout).unwrap().lines().count(), 1);
+    let message = String::from_utf8(again.stderr).unwrap();
+    assert!(message.contains("the run has ended after 4 epochs; a larger --epochs"), "{message}");
     assert!(trained(&scratch) == expected && log(&scratch, "log").len() == 4);
     // A rate of 0 never gets better.
     let words = ["train", "@model", "--input", "@trees.txt", "--valid", "@trees.txt"];
@@ -253,7 +257,10 @@ fn checkpoints_of_other_runs_are_refused_by_name() {
     };
     expect(&with(&TREES, &["--seed", "1"]), "it has --seed 0, now --seed is 1");
     expect(&with(&TREES, &["--decay", "0.1"]), "--decay");
-    expect(&with(&TREES, &["--optimizer", "sgd"]), "it has --optimizer Adam {");
+    expect(
+        &with(&TREES, &["--optimizer", "sgd"]),
+        "it has --optimizer adam, now --optimizer is sgd;",
+    );
     expect(&with(&TREES, &["--group", "embed=0.5"]), "now --group is embed=0.5");
     let [batch, valid] = [("--batch", "4"), ("--valid", "@fewer.txt")].map(|(name, value)| {
         let mut words = TREES;
@@ -261,7 +268,7 @@ fn checkpoints_of_other_runs_are_refused_by_name() {
         words
     });
     expect(&batch, "it has --batch 3, now --batch is 4");
-    expect(&valid, "it has --valid 1 ");
+    expect(&valid, "fewer.txt have changed since the run");
     // Another model: the checkpoint is copied into its folder.
     scratch.ok(&["init", "tree_lstm", "@other", "--hidden", "4", "--input", "@trees.txt"]);
     let checkpoint = |dir: &str| scratch.path(dir).join(CHECKPOINT);
@@ -269,7 +276,7 @@ fn checkpoints_of_other_runs_are_refused_by_name() {
     let mut other = TREES;
     (other[1], other[7]) = ("@other", "@other");
     let error = scratch.error(&[&other[..], &["--resume"]].concat());
-    assert!(error.contains("it has config.json "), "{error}");
+    assert!(error.contains("the contents of config.json have changed"), "{error}");
     // Broken files.
     for bytes in [&b""[..], b"not safetensors", &before[0], &before[1][..before[1].len() - 1]] {
         fs::write(checkpoint("trained"), bytes).unwrap();

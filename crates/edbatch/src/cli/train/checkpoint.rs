@@ -1,6 +1,6 @@
 //! `checkpoint.safetensors`: a run of training, to go on with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use edbatch_models::Zoo;
 use crate::cli::failure::Failure;
 
 /// The file name of the checkpoint in the model's folder.
-pub(super) const FILE: &str = "checkpoint.safetensors";
+pub(crate) const FILE: &str = "checkpoint.safetensors";
 
 /// The position of a run.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -35,6 +35,8 @@ pub(super) type Identity = BTreeMap<String, String>;
 pub(super) struct Checkpoint {
     pub(super) path: PathBuf,
     pub(super) identity: Identity,
+    /// The options with a file, such as `--input train.txt`, by the names of their hashes.
+    pub(super) files: HashMap<String, String>,
 }
 
 impl Checkpoint {
@@ -82,17 +84,28 @@ impl Checkpoint {
         for (name, expected) in &self.identity {
             let got = found.remove(name).unwrap_or_else(|| "none".into());
             if got != *expected {
+                let file = self.files.get(name).unwrap_or(name);
+                let differ = match is_hash(expected) {
+                    true => format!("the contents of {file} have changed since the run began"),
+                    false => format!("it has {name} {got}, now {name} is {expected}"),
+                };
                 return Err(format!(
-                    "this checkpoint is of another run: it has {name} {got}, now {name} is \
-                     {expected}; start without --resume, or with what it was started with"
+                    "this checkpoint is of another run: {differ}; start without --resume, or with \
+                     what it was started with"
                 ));
             }
         }
         if let Some((name, value)) = found.first_key_value() {
+            let value = if is_hash(value) { "" } else { value };
             return Err(format!("this checkpoint is of another run: it has {name} {value}"));
         }
         parse(position).ok_or_else(broken)
     }
+}
+
+/// Returns true for the SHA-256 of a file.
+fn is_hash(value: &str) -> bool {
+    value.len() == 64 && value.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn parse(position: &str) -> Option<Position> {
@@ -116,7 +129,8 @@ mod tests {
 
     fn checkpoint(identity: &[(&str, &str)]) -> Checkpoint {
         let identity = identity.iter().map(|&(name, value)| (name.into(), value.into()));
-        Checkpoint { path: "checkpoint".into(), identity: identity.collect() }
+        let (path, files) = ("checkpoint".into(), HashMap::new());
+        Checkpoint { path, identity: identity.collect(), files }
     }
 
     #[test]

@@ -41,26 +41,42 @@ impl Run<'_> {
     /// Trains to the last epoch, or until `--patience` ends it.
     pub(super) fn train(&mut self) -> Result<(), Failure> {
         let mut position = Position::default();
-        if self.options.resume
-            && let Some(read) = self.checkpoint.read(&mut self.trainer)?
-        {
+        let resume = self.options.resume;
+        let read = if resume { self.checkpoint.read(&mut self.trainer)? } else { None };
+        if let Some(read) = read {
             position = read;
             self.log = self
                 .options
                 .log
                 .as_deref()
                 .map_or(Ok(String::new()), |file| lines_before(file, position.epoch))?;
-            let (epoch, mini_batch) = (position.epoch + 1, position.mini_batch);
-            eprintln!("edbatch: goes on in epoch {epoch}, after {mini_batch} mini-batches");
+            let (epoch, mini_batch) = (position.epoch, position.mini_batch);
+            if epoch >= self.options.epochs || self.is_out_of_patience(&position) {
+                eprintln!(
+                    "edbatch: the run has ended after {epoch} epochs; a larger --epochs or \
+                     --patience extends it"
+                );
+            } else {
+                let epoch = epoch + 1;
+                eprintln!("edbatch: goes on in epoch {epoch}, after {mini_batch} mini-batches");
+            }
         } else {
+            if resume {
+                let folder = self.folder.path().display();
+                eprintln!("edbatch: no checkpoint in {folder}: starts from the first epoch");
+            }
             // Save the first weights, which best weights may replace before the next checkpoint.
             self.checkpoint.write(&mut self.trainer, &position)?;
         }
         self.write_log()?;
-        while position.epoch < self.options.epochs && !self.is_patient_no_more(&position)? {
+        while position.epoch < self.options.epochs && !self.is_out_of_patience(&position) {
             self.epoch(&mut position)?;
         }
         let name = self.options.metric.name();
+        if position.epoch < self.options.epochs {
+            let epochs = epochs_since_best(&position);
+            print(&format!("stopped: no better {name} in {epochs} epochs\n"))?;
+        }
         match position.best {
             Some((best, epoch)) => {
                 let weights = self.folder.weights();
@@ -71,15 +87,9 @@ impl Run<'_> {
         }
     }
 
-    fn is_patient_no_more(&self, position: &Position) -> Result<bool, Failure> {
-        let best = position.best.map_or(0, |(_, epoch)| epoch);
-        let stops = (self.options.patience)
-            .is_some_and(|patience| position.epoch >= best.saturating_add(patience as u64));
-        if stops {
-            let (name, epochs) = (self.options.metric.name(), position.epoch - best);
-            print(&format!("stopped: no better {name} in {epochs} epochs\n"))?;
-        }
-        Ok(stops)
+    fn is_out_of_patience(&self, position: &Position) -> bool {
+        let patience = self.options.patience;
+        patience.is_some_and(|patience| epochs_since_best(position) >= patience as u64)
     }
 
     /// Trains an epoch from a position to its end.
@@ -197,6 +207,11 @@ impl Run<'_> {
         let written = write_atomic(path, self.log.as_bytes());
         written.map_err(|error| Failure::writing(path, &error))
     }
+}
+
+/// Returns the number of epochs since the best one, or since the beginning.
+fn epochs_since_best(position: &Position) -> u64 {
+    position.epoch.saturating_sub(position.best.map_or(0, |(_, epoch)| epoch))
 }
 
 /// Returns the lines of a log of earlier epochs.
