@@ -94,7 +94,8 @@ pub(crate) const LAWS: &[Law] = &[
         says: &[&NO_FORM, &NO_OPERANDS, &NO_LIST, &NO_ROW, &NOT_THERE, &["values at port"]],
         harmless: &[("swapped", "both operands name the same rows")],
     },
-    Law { what: "table.start", says: &[&NO_LIST, &NO_ROW], harmless: &[] },
+    // A prologue may run for other rows, but then a call does not find the row that it names.
+    Law { what: "table.start", says: &[&NO_LIST, &NO_ROW, &NOT_THERE], harmless: &[] },
     Law { what: "hoisted.start", says: &[&NO_LIST, &NOT_THERE], harmless: &[] },
     Law { what: "folded.start", says: &[&NO_LIST, &NO_ROW], harmless: &[] },
     Law {
