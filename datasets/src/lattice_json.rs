@@ -54,7 +54,7 @@ pub fn parse_lattices<R: BufRead>(
 ///     _ => Err("\"O\" or 0".to_string()),
 /// };
 /// let error = parse_checked_lattices(text.as_bytes(), "in", check).next().unwrap().unwrap_err();
-/// assert_eq!(error.to_string(), "in:1:49: expected \"O\" or 0, got \"X\"");
+/// assert_eq!(error.to_string(), "in:1:50: expected \"O\" or 0, got \"X\"");
 /// ```
 pub fn parse_checked_lattices<R: BufRead, C: FnMut(Label<'_>) -> Result<(), String>>(
     reader: R,

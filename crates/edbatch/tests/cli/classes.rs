@@ -121,9 +121,9 @@ fn labels_of_no_class_are_errors_at_the_label() {
     scratch.write("in.jsonl", LATTICES);
     init(&scratch, "lattice_lstm", "@lattices", "@in.jsonl");
     let text = "{\"chars\": [\"a\"], \"words\": [], \"tags\": [\"X\"]}\n";
-    expect("@lattices", "bad.jsonl", text, "1:41: expected a class of classes.txt, got \"X\"");
+    expect("@lattices", "bad.jsonl", text, "1:40: expected a class of classes.txt, got \"X\"");
     let text = "\n{\"chars\": [\"a\"], \"words\": [], \"labels\": [3]}\n";
-    expect("@lattices", "bad.jsonl", text, "2:43: expected a class below 3, got 3");
+    expect("@lattices", "bad.jsonl", text, "2:42: expected a class below 3, got 3");
     scratch.write("in.arcs.txt", "1\n3\n9 0 1\n0\n1 0 1\n1 1 2\n");
     init(&scratch, "lattice_lstm", "@arcs", "@in.arcs.txt");
     let text = "1\n3\n9 0 5\n0\n1 0 1\n1 1 2\n";

@@ -74,7 +74,7 @@ fn exported_targets_have_the_same_gradients() {
         let (_, file, _) = MODELS.into_iter().find(|(name, ..)| *name == model).unwrap();
         scratch.ok(&["export", "@model", "@network"]);
         let lines = fs::read_to_string(scratch.path("network/calls.jsonl")).unwrap();
-        assert_eq!(lines.contains("\"targets\""), model != "lattice_lstm", "{lines}");
+        assert!(lines.contains("\"targets\""), "{lines}");
         let gradients = |dir: &str, input: &str| {
             let words = ["gradients", dir, "--input", input, "--output", "@out.safetensors"];
             scratch.ok(&words);
