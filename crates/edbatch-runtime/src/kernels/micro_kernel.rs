@@ -69,8 +69,8 @@ pub(super) struct MicroTileRows<const R: usize> {
 ///
 /// For every row, `left` must be readable for F::PASSES floats per step, `start` (if any) readable
 /// and `out` writable for `columns` floats. At every step, `right` must be readable for C vectors,
-/// or for `columns` floats if `access` is `Partial`. `out` must not overlap `left` or `right`. It may
-/// overlap `start` only in the same row.
+/// or for `columns` floats if `access` is `Partial`. `out` must not overlap `left` or `right`. It
+/// may overlap `start` only in the same row.
 #[inline(always)]
 pub(super) unsafe fn micro_kernel<S: Simd, F: Format, const R: usize, const C: usize>(
     simd: S,
