@@ -35,8 +35,8 @@ pub(crate) struct Init {
     /// tree_lstm, tree_lstm_2type, tree_gru, mv_rnn, bilstm_tagger, bilstm_tagger_char, lstm_nmt,
     /// lattice_lstm or lattice_gru.
     model: ModelName,
-    /// Folder to create. Files of an older model are replaced, including its weights; a checkpoint is
-    /// removed.
+    /// Folder to create. Files of an older model are replaced, including its weights; a checkpoint
+    /// is removed.
     dir: PathBuf,
     /// Elements of a hidden vector.
     #[arg(long, value_name = "H", value_parser = at_least_one)]

@@ -33,9 +33,9 @@ use run::Run;
 ///
 /// After each epoch the metric is computed on `--valid`, and a line is printed. The weights of the
 /// best epoch replace weights.safetensors: of --output, or without it of the model, from which the
-/// next run then starts. A run that was interrupted at any moment goes on with `--resume`, and gives
-/// the same weights, bit by bit, as an uninterrupted run. The weights do not depend on `--threads`
-/// and `--policy`.
+/// next run then starts. A run that was interrupted at any moment goes on with `--resume`, and
+/// gives the same weights, bit by bit, as an uninterrupted run. The weights do not depend on
+/// `--threads` and `--policy`.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
@@ -86,7 +86,8 @@ pub(crate) struct Train {
     #[arg(long, value_name = "N", default_value = "25", value_parser = at_least_one)]
     batch: usize,
     /// Number of epochs.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(value_parser = value_parser!(u64).range(1..))]
     epochs: u64,
     /// Limit of gradients: 5 or norm:5 for the norm of all, value:1 for each element.
     #[arg(long, value_name = "C", value_parser = clip)]
