@@ -217,8 +217,16 @@ def test_after_a_fork_of_the_process_threads_are_an_error_not_a_hang():
     assert "spawn" in text
 
 
+@pytest.fixture
+def ctrl_c():
+    """Python's handler of Ctrl-C: a program that a shell runs in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
-def test_ctrl_c_ends_a_long_loop_of_awaits(threads):
+def test_ctrl_c_ends_a_long_loop_of_awaits(ctrl_c, threads):
     model, rounds = Trees(), [0]
 
     async def forever(b, tree):
