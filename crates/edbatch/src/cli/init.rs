@@ -115,7 +115,7 @@ impl Init {
 }
 
 /// Returns the sizes of the vocabularies and the number of outputs, for example
-/// `3 classes, 25 words`. Special tokens such as <unk> do not count.
+/// `3 classes, 25 words`. Special tokens such as `<unk>` do not count.
 fn summary(counted: &Vocabularies) -> String {
     let outputs = counted.outputs;
     let classes = |named: &Option<Vec<String>>| match named {
