@@ -74,12 +74,12 @@ pub(crate) fn source(
 fn choice(phases: usize, text: &mut String) {
     line!(text, "\nDEVICE void run_job(Block& block, const Arguments& a, const u32* job,");
     line!(text, "                      u32 slice, u32 slices) {{");
+    line!(text, "    if (job[0] >= GIVEN) return copy_job(block, a, job);");
     line!(text, "    Job j(a.commands, job, slice, slices);");
     line!(text, "    switch (job[0]) {{");
     for phase in 0..phases {
         line!(text, "    case {phase}: phase_{phase}(block, a, j); break;");
     }
-    line!(text, "    default: copy_job(block, a, job);");
     line!(text, "    }}");
     line!(text, "}}\n");
     line!(text, "static_assert(GIVEN == {}u, \"as the commands has it\");", CopyJob::Given as u32);
