@@ -19,22 +19,9 @@ DEVICE bool resident(Block& block, u32 number, u32 at, u32 depth, u32 columns, F
     float* own = block.shared + SHARED + at;
     block.superstep([&](u32 t) {
         u32 fours = (depth + 3) / 4 * columns;
-        // Several loads at a time, before the stores.
-        constexpr u32 LOADS = 4;
-        float4 group[LOADS];
-        for (u32 first = t; first < fours; first += LOADS * THREADS) {
-#pragma unroll
-            for (u32 g = 0; g < LOADS; ++g) {
-                u32 i = first + g * THREADS;
-                if (i >= fours) continue;
-                Column column = from(i % columns);
-                group[g] = constant4(column.fours + i / columns * column.step);
-            }
-#pragma unroll
-            for (u32 g = 0; g < LOADS; ++g) {
-                u32 i = first + g * THREADS;
-                if (i < fours) store4(own + 4 * i, group[g]);
-            }
+        for (u32 i = t; i < fours; i += THREADS) {
+            Column column = from(i % columns);
+            store4(own + 4 * i, constant4(column.fours + i / columns * column.step));
         }
     });
     return true;
