@@ -115,8 +115,8 @@ fn only_lattices_have_fewer_waves_by_depth() {
         749 launches, 59582 jobs, 489890 words\n\
         lattice_lstm by depth, folded: 1346 batches, 734 waves, 5 mini-batches\n\
         744 launches, 59042 jobs, 478006 words\n\
-        lattice_lstm default: 985 batches, 929 waves, 5 mini-batches\n\
-        939 launches, 58783 jobs, 469375 words\n\
+        lattice_lstm default: 1036 batches, 929 waves, 5 mini-batches\n\
+        939 launches, 58809 jobs, 469837 words\n\
         bilstm_tagger by depth: 7031 batches, 1805 waves, 27 mini-batches\n\
         1886 launches, 369807 jobs, 2533637 words\n\
         bilstm_tagger by depth, hoisted: 7031 batches, 1832 waves, 27 mini-batches\n\
