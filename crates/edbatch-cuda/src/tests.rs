@@ -130,9 +130,9 @@ impl<D: Device> Kernel<D> {
 /// Returns a source with all headers.
 fn source(functions: &str, wave: &str) -> Source {
     let text = format!(
-        "#define FOUR_ROWS\n#include \"functions.h\"\n#include \"matmul.h\"\n#include \"outputs.h\"\n\
-         #include \"product.h\"\n#include \"reduce.h\"\n#include \"attention.h\"\n\
-         #include \"resident.h\"\n#include \"tf32.h\"\n\n\
+        "#define FOUR_ROWS\n#include \"functions.h\"\n#include \"matmul.h\"\n\
+         #include \"outputs.h\"\n#include \"product.h\"\n#include \"reduce.h\"\n\
+         #include \"attention.h\"\n#include \"resident.h\"\n#include \"tf32.h\"\n\n\
          {functions}\n\nDEVICE void wave(Block& block, const Arguments& a) {{\n{wave}\n}}\n\n\
          #include \"launch.h\"\n"
     );
