@@ -71,8 +71,8 @@ impl Build {
 #[pymethods]
 impl Build {
     /// Waits until a value is computed: `array = await b.fetch(v)`, or with values that are used
-    /// after it, `array, h = await b.fetch(v, h)`. All other values end. A value with several
-    /// fields is one vector.
+    /// after it, `array, h = await b.fetch(v, h)`. All other values end. If a value has
+    /// several fields, the array holds them one after the other.
     ///
     /// Raises CallError if a value does not exist.
     #[pyo3(signature = (value, /, *carried))]

@@ -4,23 +4,19 @@
 //!
 //! ```text
 //! the first: [99, 30, 7, 7, 7, 7]
-//! 283 calls, 49 batches
 //! ```
 
 use std::sync::Arc;
 
-use edbatch::datasets::fixtures;
+use edbatch::datasets::{Pair, fixtures};
 use edbatch::graph::{CellBuilder, CellError, Kind, Network, RecordId, Shape, Tensor, Value};
 use edbatch::models::{Build, BuildError, Model, arg_max};
 use edbatch::{Engine, runtime::Parameters};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
-/// The maximum number of words of a translation.
-const LIMIT: usize = 6;
-/// The number of the end of a sentence in a vocabulary.
-const END: u32 = 2;
+const LIMIT: usize = 6; // The maximum number of words of a translation.
+const END: u32 = 2; // The number of the end of a sentence in a vocabulary.
 
-#[derive(Clone)]
 pub(crate) struct Decoder {
     pub(crate) network: Arc<Network>,
     none: Value,
@@ -42,8 +38,8 @@ impl Decoder {
             let [h, _] = cell.one("state", state);
             let query = cell.parameter("attend", &[hidden, hidden]).matmul(h);
             let context = cell.many("source", state).attention(query, "h", "h", 1, 1.0);
-            let both = cell.concat(&[h, context]);
-            let mixed = cell.parameter("mix", &[hidden, 2 * hidden]).matmul(both).tanh();
+            let mix = cell.parameter("mix", &[hidden, 2 * hidden]);
+            let mixed = mix.matmul(cell.concat(&[h, context])).tanh();
             vec![cell.parameter("out", &[words, hidden]).matmul(mixed)]
         })?;
         Ok(Self { network: Arc::new(network), none, encode, decode, scores })
@@ -55,9 +51,9 @@ fn lstm<'c>(cell: &'c CellBuilder, name: &str, words: usize, state: RecordId) ->
     let size = h.shape().elements();
     let x = cell.lookup("word", &format!("{name}.embed"), &[words, size]);
     let [i, f, o, g] = ["i", "f", "o", "g"].map(|gate| {
-        let parameter = |p, dims: &[usize]| cell.parameter(&format!("{name}.{p}_{gate}"), dims);
-        let [w, u] = ["w", "u"].map(|p| parameter(p, &[size, size]));
-        w.matmul(x) + u.matmul(h) + parameter("b", &[size])
+        let [w, u] =
+            ["w", "u"].map(|p| cell.parameter(&format!("{name}.{p}_{gate}"), &[size, size]));
+        w.matmul(x) + u.matmul(h) + cell.parameter(&format!("{name}.b_{gate}"), &[size])
     });
     let c = f.sigmoid() * c + i.sigmoid() * g.tanh();
     vec![o.sigmoid() * c.tanh(), c]
@@ -94,14 +90,11 @@ impl Model for Decoder {
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words = fixtures::vocabulary(fixtures::text::SOURCE_VOCABULARY);
-    let pairs = fixtures::pairs().into_iter();
-    let ids = pairs.map(|pair| pair.source.iter().map(|word| words.id(word)).collect());
-    let sentences: Vec<Vec<u32>> = ids.collect();
+    let ids = |pair: &Pair| pair.source.iter().map(|word| words.id(word)).collect();
+    let sentences: Vec<Vec<u32>> = fixtures::pairs().iter().map(ids).collect();
     let model = Decoder::new(words.len(), 32)?;
     let parameters = Parameters::random(&model.network, &mut Xoshiro256PlusPlus::seed_from_u64(1));
-    let mut engine = Engine::new(model, parameters)?;
-    let outputs = engine.run(&sentences)?;
+    let outputs = Engine::new(model, parameters)?.run(&sentences)?;
     println!("the first: {:?}", outputs[0].iter().map(arg_max).collect::<Vec<u32>>());
-    println!("{} calls, {} batches", engine.statistics().nodes, engine.statistics().batches);
     Ok(())
 }

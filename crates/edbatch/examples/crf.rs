@@ -1,26 +1,23 @@
-//! A linear-chain CRF (Lafferty, McCallum and Pereira, ICML 2001): the log-probability of tags.
-//!
-//! Calls name the scores along a path at index ports. The partition function is a log-sum-exp.
+//! A linear-chain CRF (Lafferty, McCallum and Pereira, ICML 2001): the log-probability of tags. Index
+//! ports choose the scores along the path of the tags; the partition function is a log-sum-exp.
 //!
 //! `cargo run --release -p edbatch --example crf`:
 //!
 //! ```text
-//! log-probabilities: [-21.742, -29.261, -57.873] …
-//! 1280 calls, 57 batches
+//! log-probability of the first sentence's tags: -21.742
 //! ```
 
 use std::sync::Arc;
 
 use edbatch::datasets::{Vocabulary, fixtures};
-use edbatch::graph::{CellBuilder, CellError, Kind, Network, Shape, Tensor};
+use edbatch::graph::{CellError, Kind, Network, Shape};
 use edbatch::models::{Build, BuildError, Model};
 use edbatch::{Engine, runtime::Parameters};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
-#[derive(Clone)]
 pub(crate) struct Crf {
     pub(crate) network: Arc<Network>,
-    tags: u32,
+    tags: usize,
     first: Kind,
     from: Kind,
     step: Kind,
@@ -33,22 +30,21 @@ impl Crf {
         let mut network = Network::new();
         let scores = network.record("scores", [("a", Shape::Vector(tags as u32))])?;
         let number = network.record("number", [("x", Shape::Vector(1))])?;
-        let (of_words, transitions) = ([words, tags], [tags, tags]);
+        let (word, pair) = ([words, tags], [tags, tags]);
         let first = network.cell("first", scores, |cell| {
-            vec![table(cell, "word", of_words) + table(cell, "transition", transitions)]
+            vec![cell.lookup("w", "word", &word) + cell.lookup("t", "transition", &pair)]
         })?;
         // The scores of all tags after a tag, if the path up to that tag has these scores.
         let from = network.cell("from", scores, |cell| {
-            let (after, [before]) =
-                (table(cell, "transition", transitions), cell.one("all", scores));
-            vec![before.select(cell.index("tag", tags)) + after]
+            let [before] = cell.one("all", scores);
+            vec![before.select(cell.index("tag", tags)) + cell.lookup("t", "transition", &pair)]
         })?;
         let step = network.cell("step", scores, |cell| {
             let [before] = cell.many("from", scores).log_sum_exp();
-            vec![table(cell, "word", of_words) + before]
+            vec![cell.lookup("w", "word", &word) + before]
         })?;
         let gold = network.cell("gold", number, |cell| {
-            let scores = table(cell, "word", of_words) + table(cell, "transition", transitions);
+            let scores = cell.lookup("w", "word", &word) + cell.lookup("t", "transition", &pair);
             vec![scores.select(cell.index("tag", tags))]
         })?;
         let likelihood = network.cell("likelihood", number, |cell| {
@@ -56,13 +52,8 @@ impl Crf {
             // The log-sum-exp of all tags is the difference of any score and its log-softmax.
             vec![gold - (all - all.log_softmax()).slice(0, 1)]
         })?;
-        let (network, tags) = (Arc::new(network), tags as u32);
-        Ok(Self { network, tags, first, from, step, gold, likelihood })
+        Ok(Self { network: Arc::new(network), tags, first, from, step, gold, likelihood })
     }
-}
-
-fn table<'c>(cell: &'c CellBuilder, name: &str, shape: [usize; 2]) -> Tensor<'c> {
-    cell.lookup(name, name, &shape)
 }
 
 impl Model for Crf {
@@ -79,7 +70,7 @@ impl Model for Crf {
         for (&word, &tag) in input.0.iter().zip(&input.1) {
             if let Some(&all) = values.first() {
                 let from = |tag| build.call(self.from, &[tag, tag], &[all]);
-                let of_tags = (0..self.tags).map(from).collect::<Result<Vec<_>, _>>()?;
+                let of_tags = (0..self.tags as u32).map(from).collect::<Result<Vec<_>, _>>()?;
                 values[0] = build.call(self.step, &[word], &of_tags)?;
             } else {
                 values.push(build.call(self.first, &[word, before], &[])?);
@@ -95,18 +86,15 @@ impl Model for Crf {
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words = fixtures::vocabulary(fixtures::text::SENTENCE_VOCABULARY);
     let mut tags = Vocabulary::new();
-    let sentences = fixtures::sentences().into_iter().map(|sentence| {
-        let of_words = sentence.words.iter().map(|word| words.id(word)).collect();
+    let mut sentences: Vec<(Vec<u32>, Vec<u32>)> = Vec::new();
+    for sentence in fixtures::sentences() {
+        let of_words = sentence.words.iter().map(|word| words.id(word));
         let of_tags = sentence.tags.iter().map(|tag| tags.insert(tag.as_deref().unwrap_or("O")));
-        (of_words, of_tags.collect())
-    });
-    let sentences: Vec<(Vec<u32>, Vec<u32>)> = sentences.collect();
+        sentences.push((of_words.collect(), of_tags.collect()));
+    }
     let model = Crf::new(words.len(), tags.len())?;
     let parameters = Parameters::random(&model.network, &mut Xoshiro256PlusPlus::seed_from_u64(1));
-    let mut engine = Engine::new(model, parameters)?;
-    let outputs = engine.run(&sentences)?;
-    let first: Vec<f32> = outputs.iter().take(3).map(|rows| rows.row(0)[0]).collect();
-    println!("log-probabilities: {first:.3?} …");
-    println!("{} calls, {} batches", engine.statistics().nodes, engine.statistics().batches);
+    let outputs = Engine::new(model, parameters)?.run(&sentences)?;
+    println!("log-probability of the first sentence's tags: {:.3}", outputs[0].row(0)[0]);
     Ok(())
 }

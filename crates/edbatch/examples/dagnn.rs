@@ -5,7 +5,6 @@
 //!
 //! ```text
 //! the first graph: [0.0082, 0.0119, 0.0253]
-//! 890 calls, 24 batches
 //! ```
 
 use std::sync::Arc;
@@ -15,18 +14,13 @@ use edbatch::models::{Build, BuildError, Model};
 use edbatch::{Engine, runtime::Parameters};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
-const LAYERS: usize = 2;
 const CLASSES: usize = 3;
 
-/// A node: its type, and the indices of its predecessors, which are earlier nodes.
-pub(crate) type Node = (u32, Vec<usize>);
-
-#[derive(Clone)]
 pub(crate) struct Dagnn {
     pub(crate) network: Arc<Network>,
     none: Value,
     embed: Kind,
-    layers: Vec<Kind>,
+    layers: [Kind; 2],
     classify: Kind,
 }
 
@@ -41,9 +35,8 @@ impl Dagnn {
             let x = cell.lookup("type", "embed", &[types, hidden]);
             vec![x, cell.constant(0.0, Shape::Vector(1))]
         })?;
-        let layer =
-            |layer| network.cell(&format!("layer {layer}"), state, |c| gru(c, layer, state));
-        let layers = (0..LAYERS).map(layer).collect::<Result<_, _>>()?;
+        let mut layer = |n| network.cell(&format!("layer {n}"), state, |cell| gru(cell, n, state));
+        let layers = [layer(0)?, layer(1)?];
         let classify = network.cell("classify", logits, |cell| {
             let [h, _] = cell.many("nodes", state).max();
             vec![cell.parameter("classes", &[CLASSES, hidden]).matmul(h)]
@@ -68,23 +61,22 @@ fn gru(cell: &CellBuilder, layer: usize, state: RecordId) -> Vec<Tensor<'_>> {
 }
 
 impl Model for Dagnn {
-    type Input = Vec<Node>;
+    /// Nodes, each with its type and the indices of its predecessors, which are earlier nodes.
+    type Input = Vec<(u32, Vec<usize>)>;
 
     fn network(&self) -> &Arc<Network> {
         &self.network
     }
 
-    async fn build(&self, build: &Build<'_>, dag: &Vec<Node>) -> Result<(), BuildError> {
-        let embed = |(node, _): &Node| build.call(self.embed, &[*node], &[]);
+    async fn build(&self, build: &Build<'_>, dag: &Self::Input) -> Result<(), BuildError> {
+        let embed = |(node, _): &(u32, _)| build.call(self.embed, &[*node], &[]);
         let mut states: Vec<Value> = dag.iter().map(embed).collect::<Result<_, _>>()?;
         for layer in &self.layers {
             // From node to node, the state of the layer replaces the one below.
             for (node, (_, before)) in dag.iter().enumerate() {
                 let mut values = vec![states[node]];
                 values.extend(before.iter().map(|&node| states[node]));
-                if before.is_empty() {
-                    values.push(self.none);
-                }
+                values.extend(before.is_empty().then_some(self.none));
                 states[node] = build.call(*layer, &[], &values)?;
             }
         }
@@ -95,16 +87,14 @@ impl Model for Dagnn {
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-    let mut node = |node: usize| -> Node {
+    let mut node = |node| {
         let before = (0..node).filter(|_| rng.random_range(0..node + 1) < 2).collect();
         (rng.random_range(0..10), before)
     };
-    let dags: Vec<Vec<Node>> = (5..25).map(|nodes| (0..nodes).map(&mut node).collect()).collect();
+    let dags: Vec<_> = (5..25).map(|nodes| (0..nodes).map(&mut node).collect::<Vec<_>>()).collect();
     let model = Dagnn::new(10, 32)?;
     let parameters = Parameters::random(&model.network, &mut rng);
-    let mut engine = Engine::new(model, parameters)?;
-    let outputs = engine.run(&dags)?;
+    let outputs = Engine::new(model, parameters)?.run(&dags)?;
     println!("the first graph: {:.4?}", outputs[0].row(0));
-    println!("{} calls, {} batches", engine.statistics().nodes, engine.statistics().batches);
     Ok(())
 }

@@ -23,7 +23,8 @@ pub(super) enum Owner {
     Output(usize),
     /// A line of the row of a node's adjoint call.
     Adjoint(NodeId),
-    /// A line of the row of the pair cell, for a node's adjoint call and one of its arguments.
+    /// A line of a row that the pair cell writes. There is one such row for each argument of a
+    /// node's adjoint call.
     Pair(NodeId, u32),
 }
 

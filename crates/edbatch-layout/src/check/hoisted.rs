@@ -83,7 +83,8 @@ impl Replay<'_> {
             .collect()
     }
 
-    /// Returns the values that a prologue step reads. All must have the record that its port takes.
+    /// Returns the values that a prologue step reads from `operand`. Each must have the record
+    /// `record`, because the step's port takes it.
     fn values(
         &self,
         calls: u32,
