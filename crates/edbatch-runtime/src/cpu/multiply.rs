@@ -13,7 +13,7 @@ use crate::thread_pool::ClaimedPool;
 /// The rows of a product, in the precision of its weights.
 #[derive(Clone, Copy)]
 pub(super) enum Factor<'a> {
-    Floats(RowsRef<'a>),
+    Floats(&'a RowsRef<'a>),
     Rounded(&'a RoundedRows),
 }
 

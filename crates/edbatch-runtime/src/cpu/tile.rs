@@ -125,17 +125,19 @@ impl<'a> Job<'a> {
                     let start = match *mode {
                         Mode::Set => Start::Nothing,
                         Mode::Add => Start::Out,
-                        Mode::From(place) => Start::Rows(source.rows(place, weights.outputs())),
+                        Mode::From(place) => {
+                            source.with_rows(place, weights.outputs(), Start::Rows)
+                        }
                     };
-                    let x = source.rows(*x, weights.depth());
+                    let rows = source.rows(*x, weights.depth());
                     let x = match rounded {
-                        None => Factor::Floats(x),
+                        None => Factor::Floats(&rows),
                         Some(Rounded { copy, is_new }) => {
                             let copy = &mut copies[*copy];
                             if *is_new {
                                 let time = |profile: &'a Profile| profile.time_of(Work::Product);
                                 let _timer = self.profile.map(time);
-                                copy.round(self.loaded.level, &x, weights.depth());
+                                copy.round(self.loaded.level, &rows, weights.depth());
                             }
                             Factor::Rounded(copy)
                         }

@@ -51,6 +51,7 @@ impl Level {
     }
 
     /// Returns true if this machine has the level's instructions.
+    #[inline]
     pub fn is_available(self) -> bool {
         match self {
             #[cfg(target_arch = "x86_64")]

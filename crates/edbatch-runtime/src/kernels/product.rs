@@ -71,7 +71,8 @@ pub fn product(
     out: RowsMut<'_>,
 ) {
     assert_eq!(weights.precision(), Precision::F32, "weights in bf16 need rounded rows");
-    any_product(weights, panels, pass, rows, start, out);
+    let mut product = Product::new(weights, panels, pass, rows, start, out);
+    simd::run(weights.level(), Exact(&mut product));
 }
 
 /// Like [`product`], with weights in bf16 and rows that were rounded to it.
@@ -115,34 +116,12 @@ pub fn product_bf16(
 ) {
     assert_eq!(weights.precision(), Precision::Bf16, "rounded rows need weights in bf16");
     let rows = rows.rows(weights.level(), weights.depth());
-    any_product(weights, panels, pass, &rows, start, out);
+    let mut product = Product::new(weights, panels, pass, &rows, start, out);
+    simd::run_pairs(weights.level(), Rounded(&mut product));
 }
 
-/// A product of weights and rows of the same precision.
-#[inline]
-fn any_product(
-    weights: &PackedWeights,
-    panels: Range<usize>,
-    pass: Pass,
-    rows: &RowsRef<'_>,
-    start: &Start<'_>,
-    out: RowsMut<'_>,
-) {
-    let columns = weights.columns(panels.clone());
-    assert_eq!(rows.len(), out.len(), "rows of the input and of the output");
-    assert_eq!(columns.len(), out.width(), "columns of the panels and of the output");
-    if let Start::Rows(start) = start {
-        assert_eq!(start.len(), out.len(), "rows of the start and of the output");
-    }
-    let job = Product { weights, panels, pass, columns, rows, start, out };
-    match weights.precision() {
-        Precision::F32 => simd::run(weights.level(), Exact(job)),
-        Precision::Bf16 => simd::run_pairs(weights.level(), Rounded(job)),
-    }
-}
-
-/// *Invariant*, checked by [`any_product`]: `rows`, `start` and `out` have the same number of rows,
-/// and `columns` are the columns of `panels` and of `out`.
+/// *Invariant*, checked by [`new`](Self::new): `rows`, `start` and `out` have the same number of
+/// rows, and `columns` are the columns of `panels` and of `out`.
 struct Product<'a> {
     weights: &'a PackedWeights,
     panels: Range<usize>,
@@ -153,10 +132,11 @@ struct Product<'a> {
     out: RowsMut<'a>,
 }
 
-/// A product in `f32`.
-struct Exact<'a>(Product<'a>);
+/// A product in `f32`. Kernels take products by reference: to move one that was just written
+/// stalls.
+struct Exact<'a, 'b>(&'a mut Product<'b>);
 
-impl Kernel for Exact<'_> {
+impl Kernel for Exact<'_, '_> {
     type Output = ();
 
     #[inline(always)]
@@ -166,9 +146,9 @@ impl Kernel for Exact<'_> {
 }
 
 /// A product in bf16.
-struct Rounded<'a>(Product<'a>);
+struct Rounded<'a, 'b>(&'a mut Product<'b>);
 
-impl Kernel for Rounded<'_> {
+impl Kernel for Rounded<'_, '_> {
     type Output = ();
 
     #[inline(always)]
@@ -198,7 +178,25 @@ const FAR_PREFETCH: usize = 1 << 12;
 /// times, and the arithmetic hides the latency.
 const ROWS_WITHOUT_PREFETCH: usize = 9;
 
-impl Product<'_> {
+impl<'a> Product<'a> {
+    #[inline]
+    fn new(
+        weights: &'a PackedWeights,
+        panels: Range<usize>,
+        pass: Pass,
+        rows: &'a RowsRef<'a>,
+        start: &'a Start<'a>,
+        out: RowsMut<'a>,
+    ) -> Self {
+        let columns = weights.columns(panels.clone());
+        assert_eq!(rows.len(), out.len(), "rows of the input and of the output");
+        assert_eq!(columns.len(), out.width(), "columns of the panels and of the output");
+        if let Start::Rows(start) = start {
+            assert_eq!(start.len(), out.len(), "rows of the start and of the output");
+        }
+        Self { weights, panels, pass, columns, rows, start, out }
+    }
+
     /// ```text
     /// for each block of rows                collect the pointers to its rows
     ///     for each panel                        stays in the cache for all rows of the block
@@ -207,7 +205,7 @@ impl Product<'_> {
     ///                 micro-kernel
     /// ```
     #[inline(always)]
-    fn run<S: Simd, F: Format>(mut self, simd: S) {
+    fn run<S: Simd, F: Format>(&mut self, simd: S) {
         let depth = self.weights.steps();
         let row_floats = depth * F::PASSES;
         let max_rows = (BLOCK_BYTES / size_of::<f32>() / row_floats).clamp(MIN_BLOCK_ROWS, BLOCK);
