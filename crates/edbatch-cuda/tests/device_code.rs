@@ -79,7 +79,7 @@ const MAX_OF_TEAMS: usize = 200;
 
 /// Registers per thread of teams, by model, on an H100 with 256 elements in a hidden vector; exact
 /// for NVRTC 13.0.88.
-const REGISTERS: [usize; 9] = [136, 168, 116, 110, 166, 162, 114, 116, 116];
+const REGISTERS: [usize; 9] = [136, 168, 116, 110, 166, 166, 114, 116, 116];
 
 /// Compiles all models for an architecture and checks that no register is spilled. Returns the
 /// registers per thread, or `None` without a compiler.

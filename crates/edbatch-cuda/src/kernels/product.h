@@ -133,7 +133,9 @@ template <u32 R> struct Results {
 template <u32 R, bool CONSTANT>
 DEVICE void multiply(Sums& sums, const float* x, const float* fours, u32 step, u32 length) {
     u32 k = 0;
-#pragma unroll 4
+    // Sources with FOUR_ROWS are short of registers.
+    constexpr u32 STEPS = MAX_ROWS / 2;
+#pragma unroll STEPS
     for (; k + 4 <= length; k += 4) {
         float4 w = CONSTANT ? constant4(fours) : load4(fours), a[R];
         fours += step;
