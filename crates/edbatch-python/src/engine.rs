@@ -31,8 +31,9 @@ use crate::{arrays, errors, exclusive};
 ///
 /// Options: `threads` (1 to 1000), `policy` (a name as of `edbatch infer --policy`, or the file of
 /// a learned policy), `memory_limit` and `fold_tables` in bytes, `counts` for `report`, `work` (a
-/// function that returns the relative cost of an input, to divide inputs between threads), and
-/// `device`: "cpu", "cuda", "cuda:1" or "cuda-emulated".
+/// function that returns the relative cost of an input, to divide inputs between threads),
+/// `device`: "cpu", "cuda", "cuda:1" or "cuda-emulated", and `precision` of products of weights
+/// and vectors: "f32", "bf16" (three digits, faster, on the CPU) or "tf32" (on a device).
 ///
 /// Raises WeightsError if the weights do not fit the network, ValueError for invalid options,
 /// MemoryError, and DeviceError if the device cannot be used.
@@ -55,7 +56,7 @@ impl Engine {
         zoo: Option<Arc<Zoo>>,
         network: &Arc<graph::Network>,
         parameters: Parameters,
-        options: &Options,
+        options: &Options<'_>,
     ) -> PyResult<Self> {
         let empty = Arc::new(models::CallList::new(network.clone()));
         let model = Wired { empty, zoo };
@@ -143,7 +144,7 @@ impl Engine {
     #[new]
     #[pyo3(signature = (
         network, weights, build=None, *, threads=1, policy=None, memory_limit=None, fold_tables=0,
-        counts=false, work=None, device="cpu"
+        counts=false, work=None, device="cpu", precision="f32"
     ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
@@ -157,9 +158,11 @@ impl Engine {
         counts: bool,
         work: Option<Py<PyAny>>,
         device: &str,
+        precision: &str,
     ) -> PyResult<Self> {
         let device = Device::parse(device)?;
-        let options = Options { threads, policy, memory_limit, fold_tables, counts, device };
+        let options =
+            Options { threads, policy, memory_limit, fold_tables, counts, device, precision };
         let frozen = network.get().freeze();
         let parameters = weights.get().for_network(&frozen)?;
         let network = network.clone().unbind();

@@ -22,7 +22,7 @@ use crate::weights::Weights;
 #[pyfunction]
 #[pyo3(signature = (
     folder, /, *, threads=1, policy=None, memory_limit=None, fold_tables=0, counts=false,
-    device="cpu"
+    device="cpu", precision="f32"
 ))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
 pub(crate) fn load(
@@ -34,9 +34,10 @@ pub(crate) fn load(
     fold_tables: u64,
     counts: bool,
     device: &str,
+    precision: &str,
 ) -> PyResult<Engine> {
     let device = Device::parse(device)?;
-    let options = Options { threads, policy, memory_limit, fold_tables, counts, device };
+    let options = Options { threads, policy, memory_limit, fold_tables, counts, device, precision };
     let Loaded { folder, model, parameters } = edbatch::load(folder).map_err(errors::load)?;
     let declared = model.network().clone();
     let network = Py::new(py, Network::frozen(declared.clone()))?;

@@ -220,6 +220,12 @@ impl Network {
         Ok(shapes)
     }
 
+    /// True if a cell has dropout.
+    #[getter]
+    fn has_dropout(&self) -> bool {
+        self.with(graph::Network::has_dropout)
+    }
+
     /// Returns the text of a `network.json`.
     ///
     /// Raises FileError if the network cannot be written, for example if a constant is NaN.

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use edbatch::cuda::{self, CudaOptions, EmulatedDevice};
+use edbatch::cuda::{self, CudaOptions, DevicePrecision, EmulatedDevice};
 use edbatch::graph::Network;
 use edbatch::layout::{CellStyle, Program};
 use edbatch::policy::{AnyPolicy, ChoiceError, PolicyChoice};
 use edbatch::runtime::Parameters;
-use edbatch::{Engine, EngineOptions};
+use edbatch::{Engine, EngineOptions, Precision};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -16,13 +16,14 @@ use crate::errors::{self, FileError};
 use crate::model::Wired;
 
 /// The options of an engine, as Python names them.
-pub(crate) struct Options {
+pub(crate) struct Options<'a> {
     pub(crate) threads: usize,
     pub(crate) policy: Option<PathBuf>,
     pub(crate) memory_limit: Option<u64>,
     pub(crate) fold_tables: u64,
     pub(crate) counts: bool,
     pub(crate) device: Device,
+    pub(crate) precision: &'a str,
 }
 
 /// The place where batches run.
@@ -65,7 +66,7 @@ pub(crate) fn policy_of(name: Option<&Path>, network: &Network) -> PyResult<Opti
     policy.map(Some).map_err(|error| FileError::new_err(error.to_string()))
 }
 
-impl Options {
+impl Options<'_> {
     /// Builds an engine.
     pub(crate) fn engine(
         &self,
@@ -85,13 +86,17 @@ impl Options {
             options = options.counts();
         }
         if self.device == Device::Cpu {
-            let options = options.fold_tables(self.fold_tables);
+            let precisions = [("f32", Precision::F32), ("bf16", Precision::Bf16)];
+            let precision = self.precision_of("cpu", precisions)?;
+            let options = options.fold_tables(self.fold_tables).precision(precision);
             return Engine::with_options(model, parameters, options).map_err(errors::engine);
         }
+        let precisions = [("f32", DevicePrecision::Exact), ("tf32", DevicePrecision::Tf32)];
+        let precision = self.precision_of("cuda", precisions)?;
         let program = Program::new(network.clone(), CellStyle::default());
         let program = program.map_err(|error| PyValueError::new_err(error.to_string()))?;
         let program = Arc::new(program.fold_tables(self.fold_tables));
-        let (loaded, cuda_options) = (program.clone(), CudaOptions::default());
+        let (loaded, cuda_options) = (program.clone(), CudaOptions::new().precision(precision));
         let backend = match &self.device {
             Device::Cuda(devices) => cuda::nvidia(loaded, &parameters, &cuda_options, devices),
             _ => EmulatedDevice::new(0)
@@ -101,5 +106,16 @@ impl Options {
         let backend = backend.map_err(errors::backend)?;
         let engine = Engine::with_backend(model, &parameters, program, backend, options);
         engine.map_err(errors::engine)
+    }
+
+    /// Returns the precision, which must be one of those that the device has.
+    fn precision_of<P>(&self, device: &str, all: [(&str, P); 2]) -> PyResult<P> {
+        let names = format!("{} or {}", all[0].0, all[1].0);
+        let precision = all.into_iter().find(|(name, _)| *name == self.precision);
+        precision.map(|(_, precision)| precision).ok_or_else(|| {
+            let got = self.precision;
+            let error = format!("precision: expected {names} on device {device}, got {got:?}");
+            PyValueError::new_err(error)
+        })
     }
 }

@@ -33,7 +33,8 @@ use crate::{arrays, exclusive};
 /// Options: `optimizer`, `rate` (its change by epochs: "step:EVERY:FACTOR", "exponential:FACTOR",
 /// "cosine:EPOCHS" or "plateau:FACTOR:PATIENCE"), `warm_up` (a number of updates), `groups` (a
 /// Group for each prefix of names), `clip_norm` or `clip_value`, `given_gradients` for `backward`,
-/// `seed` of dropout, `dropout=False` to turn it off, and the options of an Engine.
+/// `seed` of dropout, `dropout=False` to turn it off, and `threads`, `policy`, `memory_limit` and
+/// `work` as for an Engine. Training is in f32 alone, on the CPU.
 ///
 /// Raises WeightsError if the weights do not fit the network, and ValueError for invalid options.
 #[pyclass(frozen, weakref, module = "edbatch")]

@@ -10,7 +10,7 @@ import sys
 import edbatch as ed
 import numpy as np
 import pytest
-from networks import RandomNetwork, as_arrays, replay, replay_with_awaits
+from networks import RandomNetwork, Trees, as_arrays, replay, replay_with_awaits, trees
 
 # The command that the wheel brings.
 COMMAND = shutil.which("edbatch", path=os.path.dirname(sys.executable)) or shutil.which("edbatch")
@@ -64,8 +64,8 @@ def save(folder, net, weights, lists):
     return folder
 
 
-def infer(folder, backend):
-    command = [COMMAND, "infer", str(folder), "--backend", backend]
+def infer(folder, backend, precision="f32"):
+    command = [COMMAND, "infer", str(folder), "--backend", backend, "--precision", precision]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
@@ -92,3 +92,27 @@ def test_options_do_not_change_bits(options):
             engine = ed.Engine(random.net, random.weights, build, **options)
             for a, b in zip(engine.run(inputs), expected, strict=True):
                 assert bits(a) == bits(b)
+
+
+@pytest.mark.smoke
+def test_bf16_is_near_f32_and_has_the_bits_of_the_command(tmp_path):
+    model, inputs = Trees(width=64), trees(30)
+    plain, engine = model.engine(precision="f32"), model.engine(precision="bf16")
+    exact, rounded = model.engine().run(inputs), engine.run(inputs)
+    expected = [bits(out) for out in rounded]
+    for a, b in zip(exact, rounded, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-2)
+        assert bits(a) != bits(b)
+    assert [bits(out) for out in plain.run(inputs)] == [bits(out) for out in exact]
+    assert [bits(out) for out in engine.fork().run(inputs)] == expected
+    assert engine.statistics.weight_bytes < plain.statistics.weight_bytes
+    lists = []
+    for tree in inputs:
+        lists.append(ed.CallList(model.net))
+        model.build(lists[-1], tree)
+    folder = save(tmp_path / "trees", model.net, model.weights, lists)
+    loaded = ed.load(folder, precision="bf16")
+    assert [bits(out) for out in loaded.run(lists)] == expected
+    if COMMAND:
+        lines = [json.loads(line)["outputs"] for line in infer(folder, "cpu", "bf16").splitlines()]
+        assert [[np.array(r, np.float32).tobytes() for r in out] for out in lines] == expected

@@ -191,6 +191,7 @@ def test_set_parameters_replaces_the_weights():
 
 def test_dropout_depends_on_the_number_of_updates_and_can_be_off():
     net, build, *_ = model(dropout=0.5)
+    assert net.has_dropout and not model()[0].has_dropout
     weights = ed.Weights.random(net, seed=1)
     train = ed.Trainer(net, weights, build)
     first = train.forward(INPUTS)[0]

@@ -101,7 +101,7 @@ class Layer(nn.Module):
         for tensor in rows:
             _check("given", tensor)
         wanted = any(tensor.requires_grad for tensor in (*parameters, *rows))
-        drops = self.training and shared.has_dropout
+        drops = self.training and shared.network.has_dropout
         if drops:
             self._runs.steps += 1
         step = _Step(self._runs, shared, inputs, drops, self._runs.steps)
@@ -135,7 +135,6 @@ class _Shared:
     ) -> None:
         self.network, self.build, self.given = network, build, given
         self.seed, self.options = seed, options
-        self.has_dropout = "dropout" in str(network)
         self.records = [network.records[name] for name in given]
 
     def __reduce__(self) -> tuple[Any, ...]:
