@@ -124,12 +124,19 @@ fn misfit(
     if rows.len() != tables.len() {
         return Some(CallErrorReason::Rows { expected: tables.len(), got: rows.len() });
     }
-    for (&row, Table { name, rows, .. }) in rows.iter().zip(tables) {
-        if row >= *rows {
-            return Some(CallErrorReason::NoRow { table: name.clone(), row, rows: *rows });
+    for (&row, &Table { ref name, parameter, rows }) in rows.iter().zip(tables) {
+        if row >= rows {
+            let name = name.clone();
+            return Some(match parameter {
+                Some(_) => CallErrorReason::NoRow { table: name, row, rows },
+                None => CallErrorReason::NoIndex { port: name, index: row, size: rows },
+            });
         }
     }
     let variadic = cell.is_variadic();
+    if variadic && values.len() + 1 == ports.len() {
+        return Some(CallErrorReason::NoValues { port: ports[values.len()].name.clone() });
+    }
     if values.len() < ports.len() || values.len() > ports.len() && !variadic {
         return Some(CallErrorReason::Values {
             expected: ports.len(),

@@ -38,6 +38,20 @@ pub enum CallErrorReason {
         /// The number of rows of the table.
         rows: u32,
     },
+    /// An index port does not have the number.
+    NoIndex {
+        /// The port's name.
+        port: String,
+        /// The number.
+        index: u32,
+        /// The size of the port.
+        size: u32,
+    },
+    /// The last port takes one value or more, and has none.
+    NoValues {
+        /// The port's name.
+        port: String,
+    },
     /// The call has too few or too many values.
     Values {
         /// The number of ports.
@@ -87,6 +101,12 @@ impl fmt::Display for CallError {
             }
             CallErrorReason::NoRow { table, row, rows } => {
                 write!(f, "{table}: row {row} does not exist: the table has {rows}")
+            }
+            CallErrorReason::NoIndex { port, index, size } => {
+                write!(f, "{port}: expected a number below {size}, got {index}")
+            }
+            CallErrorReason::NoValues { port } => {
+                write!(f, "{port}: expected at least one value, got none")
             }
             CallErrorReason::Values { expected, variadic, got } => {
                 let least = if *variadic { "at least " } else { "" };

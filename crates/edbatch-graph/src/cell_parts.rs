@@ -85,7 +85,8 @@ impl Network {
     /// The error names the cell and the operation. The network is then unchanged.
     pub fn add_cell(&mut self, parts: CellParts) -> Result<Kind, CellError> {
         if self.cells.iter().any(|cell| cell.name == parts.name) {
-            return Err(CellError::new(&parts.name, "cell", &[], "a unique name"));
+            let expected = "a unique name, got the name of another cell";
+            return Err(CellError::new(&parts.name, "cell", &[], expected));
         }
         let kind = u16::try_from(self.cells.len()).map_err(|_| {
             CellError::new(&parts.name, "cell", &[], "at most 65536 cells in a network")

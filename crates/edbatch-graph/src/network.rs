@@ -111,7 +111,7 @@ impl Network {
             return error("at most 65536 fields in a record");
         }
         if self.declarations.record_ids.contains_key(name) {
-            return error("a unique name");
+            return error("a unique name, got the name of another record");
         }
         if let Some((field, shape)) = fields.iter().find(|(_, shape)| !shape.is_valid()) {
             let operation = format!("field {field}");
@@ -169,22 +169,32 @@ impl Network {
     /// If the record is not of this network, if the number of names differs from the number of
     /// fields, or if a parameter was declared with other dimensions.
     pub fn initial(&mut self, record: RecordId, names: &[&str]) -> Result<Value, CellError> {
-        let Some(Record { fields, .. }) = self.declarations.records.get(usize::from(record.0))
+        let Some(Record { name, fields }) =
+            self.declarations.records.get(usize::from(record.0)).cloned()
         else {
             return Err(CellError::new("", "initial value", &[], OWN_RECORD));
         };
-        let fields = fields.clone();
+        let error =
+            |expected: &str| CellError::new("", &format!("initial value of {name}"), &[], expected);
         if fields.len() != names.len() {
             let (expected, got) = (fields.len(), names.len());
             let expected = format!("a parameter for each field, {expected} in total, got {got}");
-            return Err(CellError::new("", "initial value", &[], &expected));
+            return Err(error(&expected));
         }
         let mut parameters = Vec::with_capacity(names.len());
         for (field, name) in fields.iter().zip(names) {
             let (rows, columns) = field.shape.rows_and_columns();
             let dims = [rows, columns];
             let rank = if matches!(field.shape, Shape::Vector(_)) { 1 } else { 2 };
-            parameters.push(self.add_parameter(name, &dims[..rank])?);
+            let id = self.declarations.parameter(name, &dims[..rank]).map_err(|_| {
+                // Shapes of fields are valid, so the parameter was declared with other dimensions.
+                let got = &self.parameter(self.declarations.parameter_ids[*name]).dims;
+                let (field, shape) = (&field.name, field.shape);
+                error(&format!(
+                    "a parameter of shape {shape} for field {field}, got {name} of shape {got:?}"
+                ))
+            })?;
+            parameters.push(id);
         }
         self.initial.push(Initial { record, parameters });
         Ok(Value::given(self.initial.len() - 1, Generation::ANY))

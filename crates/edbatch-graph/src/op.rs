@@ -306,6 +306,7 @@ impl Op {
             (Self::Select { .. }, &[Vector(_)]) => Ok(Vector(1)),
             (Self::Select { .. }, &[Matrix(_, columns)]) => Ok(Vector(columns)),
             (Self::Concat, [first, rest @ ..]) => stack(*first, rest),
+            (Self::Concat, []) => Err("at least one operand, got 0".into()),
             (Self::Slice { start, rows }, &[shape]) => slice(shape, start, rows),
             (Self::Transpose, &[Matrix(rows, columns)]) => Ok(Matrix(columns, rows)),
             (Self::Transpose, _) => Err("a matrix".into()),
@@ -323,9 +324,9 @@ impl Op {
             (Self::AttentionBack { .. }, _) => Err("a query and a gradient".into()),
             (Self::Outer, &[Vector(m), Vector(n)]) => elements(Matrix(m, n)),
             (Self::Outer, _) => Err("two vectors".into()),
-            (op, _) if op.broadcasts() => Err("two operands".into()),
+            (op, _) if op.broadcasts() => Err(format!("two operands, got {}", operands.len())),
             (_, &[shape]) if self.is_elementwise() => Ok(shape),
-            _ => Err("a different number of operands".into()),
+            _ => Err(format!("one operand, got {}", operands.len())),
         }
     }
 }

@@ -85,7 +85,12 @@ impl Folder {
                     lexicon: Arc::new(Lexicon::CallLists(lists)),
                 });
             }
-            (false, _) => {}
+            (false, false) => {
+                let expected = format!("a folder with {} or {}", Self::CONFIG, Self::NETWORK);
+                let error = ConfigError(format!("expected {expected}, got neither"));
+                return Err(FolderError::Config { file: path, error });
+            }
+            (false, true) => {}
         }
         let text = std::fs::read_to_string(&file).map_err(|error| wrong(unreadable(&error)))?;
         let config = ModelConfig::from_json(&text).map_err(wrong)?;
@@ -213,7 +218,7 @@ fn unreadable(error: &std::io::Error) -> ConfigError {
 pub enum FolderError {
     /// An error in the configuration.
     Config {
-        /// The path of the configuration.
+        /// The path of the configuration, or of the folder if it has none.
         file: PathBuf,
         /// The error.
         error: ConfigError,

@@ -51,11 +51,13 @@ impl JsonFault {
             let got = match part.as_bytes().get(byte..) {
                 None | Some([]) => "the end of the text".to_string(),
                 Some(rest) => {
-                    let rest = &rest[..rest.len().min(4 * SHOWN)];
-                    format!("{:?}", shortened(&String::from_utf8_lossy(rest)))
+                    // Short, so that the message fits after it.
+                    let rest = String::from_utf8_lossy(&rest[..rest.len().min(SHOWN)]);
+                    format!("{:?}", rest.chars().take(SHOWN / 4).collect::<String>())
                 }
             };
-            (syntax.to_string(), format!("{got} ({message})"))
+            let expected = if error.is_syntax() { "valid JSON" } else { syntax };
+            (expected.to_string(), format!("{got} ({message})"))
         });
         Self::new(text, start + byte, expected, got)
     }

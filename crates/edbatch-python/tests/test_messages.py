@@ -32,7 +32,7 @@ def test_calls_say_which_operand_does_not_fit():
         b.call(node, 3, leaf)  # HERE
     with raises(TypeError, "call of node: children: expected a value, an int, got None"):
         b.call(node, 3, [None])  # HERE
-    with raises(ed.CallError, "call of node: expected at least 1 value, got 0"):
+    with raises(ed.CallError, "call of node: children: expected at least one value, got none"):
         b.call(node, 3, [])  # HERE
     with raises(ed.CallError, "call of node: children: value 9 does not exist: the last one is 1"):
         b.call(node, 3, [9])  # HERE

@@ -67,7 +67,8 @@ fn invalid_calls_are_errors() {
     check(leaf, &[0, 0], &[h], "call of leaf: expected 0 values, got 1");
     check(score, &[], &[], "call of score: expected 1 value, got 0");
     check(score, &[], &[h, h], "call of score: expected 1 value, got 2");
-    check(mix, &[], &[y], "call of mix: expected at least 2 values, got 1");
+    check(mix, &[], &[], "call of mix: expected at least 2 values, got 0");
+    check(mix, &[], &[y], "call of mix: states: expected at least one value, got none");
     check(
         score,
         &[],
@@ -93,6 +94,13 @@ fn invalid_calls_are_errors() {
     let error = graph.call(score, &[], &[other]).unwrap_err();
     let (port, value) = ("state".into(), Source::Given(1));
     assert_eq!(error.reason, CallErrorReason::NotInGraph { port, value });
+
+    let mut network = Network::new();
+    let one = network.record("one", [("x", Shape::Vector(1))]).unwrap();
+    let pick = network
+        .cell("pick", one, |cell| vec![cell.parameter("w", &[3]).select(cell.index("class", 3))]);
+    let error = Graph::new(Arc::new(network)).call(pick.unwrap(), &[3], &[]).unwrap_err();
+    assert_eq!(error.to_string(), "call of pick: class: expected a number below 3, got 3");
 }
 
 /// The expected error of a call, derived from the network alone; `None` if the call is valid.
@@ -111,6 +119,9 @@ fn naive(graph: &Graph, cell: Kind, rows: &[u32], values: &[Value]) -> Option<St
     }
     let (ports, got) = (called.ports(), values.len());
     let counts = if called.is_variadic() { got >= ports.len() } else { got == ports.len() };
+    if called.is_variadic() && got + 1 == ports.len() {
+        return Some(format!("{}: expected at least one value", ports[got].name));
+    }
     if !counts {
         return Some(format!("got {got}"));
     }

@@ -326,7 +326,7 @@ fn invalid_declarations_are_errors() {
     };
     check(
         network.record("state", [("c", Vector(4))]).map(drop),
-        "cell state: record: expected a unique name",
+        "cell state: record: expected a unique name, got the name of another record",
     );
     check(network.record("empty", []).map(drop), "cell empty: record: expected at least one field");
     check(
@@ -339,7 +339,12 @@ fn invalid_declarations_are_errors() {
     );
     check(
         network.initial(state, &["h0", "c0"]).map(drop),
-        "initial value: expected a parameter for each field, 1 in total, got 2",
+        "initial value of state: expected a parameter for each field, 1 in total, got 2",
+    );
+    network.add_parameter("b", &[3]).unwrap();
+    check(
+        network.initial(state, &["b"]).map(drop),
+        "initial value of state: expected a parameter of shape [4] for field h, got b of shape [3]",
     );
     check(
         network.cell("lost", RecordId(3), |_| vec![]).map(drop),
@@ -354,7 +359,7 @@ fn invalid_declarations_are_errors() {
         .unwrap();
     check(
         network.cell("step", state, |_| vec![]).map(drop),
-        "cell step: cell: expected a unique name",
+        "cell step: cell: expected a unique name, got the name of another cell",
     );
 }
 

@@ -67,7 +67,10 @@ fn every_fault_of_parts_is_an_error() {
     let kind = valid.add_cell(node()).unwrap();
     assert_eq!(valid[kind].to_parts(), node());
     let error = valid.add_cell(node()).unwrap_err();
-    assert_eq!(error.to_string(), "cell node: cell: expected a unique name");
+    assert_eq!(
+        error.to_string(),
+        "cell node: cell: expected a unique name, got the name of another cell"
+    );
 
     check("cell node: cell: expected a record of this network", |p| p.record = RecordId(2));
     check("cell node: table word: expected a parameter of this network", |p| {
@@ -124,10 +127,18 @@ fn every_fault_of_parts_is_an_error() {
         "cell node: v5, constant 0.5 of [0]: expected at least one element and fewer than 2^31",
         |p| p.instructions[5].shape = Vector(0),
     );
-    check("cell node: v7, add of [4] and [4] and [4]: expected two operands", |p| {
+    check("cell node: v7, add of [4] and [4] and [4]: expected two operands, got 3", |p| {
         p.instructions[7].operands = vec![Var(6), Var(0), Var(0)]
     });
-    check("cell node: v7, add: expected two operands", |p| p.instructions[7].operands.clear());
+    check("cell node: v7, add: expected two operands, got 0", |p| {
+        p.instructions[7].operands.clear()
+    });
+    check("cell node: v7, concatenate: expected at least one operand, got 0", |p| {
+        p.instructions[7] = Instruction { op: Op::Concat, operands: vec![], shape: Vector(4) }
+    });
+    check("cell node: v7, tanh of [4] and [4]: expected one operand, got 2", |p| {
+        p.instructions[7].op = Op::Tanh
+    });
     for op in [Op::Slope(Slope::Tanh), Op::Fold(Vector(4)), Op::Share { port: 1 }, Op::Outer] {
         let expected = "expected an operation that is not only for adjoint cells";
         check(&format!("cell node: v7, {op}: {expected}"), |p| p.instructions[7].op = op);

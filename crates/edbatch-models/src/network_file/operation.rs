@@ -8,7 +8,7 @@ mod write;
 
 use edbatch_graph::{Op, ParameterId, Reduction, Shape};
 
-pub(super) use read::Operation;
+pub(super) use read::read;
 pub(super) use write::write;
 
 /// Returns the name of an operation, or `None` for one that only adjoint cells have.
@@ -111,7 +111,7 @@ const REDUCTIONS: [Reduction; 4] =
     [Reduction::Sum, Reduction::Mean, Reduction::Max, Reduction::LogSumExp];
 
 /// Passes each member of an operation to `to`, which writes it, or returns the member it reads.
-fn members(op: Op, to: &mut impl Members) -> Result<Op, Mismatch> {
+fn members<M: Members>(op: Op, to: &mut M) -> Result<Op, M::Error> {
     Ok(match op {
         Op::Input { port, field } => {
             Op::Input { port: to.index("port", port)?, field: to.index("field", field)? }
@@ -184,25 +184,15 @@ fn members(op: Op, to: &mut impl Members) -> Result<Op, Mismatch> {
 
 /// Writes or reads the members of an operation.
 trait Members {
-    fn index(&mut self, name: &'static str, index: u16) -> Result<u16, Mismatch>;
-    fn count(&mut self, name: &'static str, count: u32) -> Result<u32, Mismatch>;
-    fn float(&mut self, name: &'static str, float: f32) -> Result<f32, Mismatch>;
-    fn reduction(&mut self, by: Reduction) -> Result<Reduction, Mismatch>;
-    fn parameter(&mut self, id: ParameterId) -> Result<ParameterId, Mismatch>;
+    type Error;
+
+    fn index(&mut self, name: &'static str, index: u16) -> Result<u16, Self::Error>;
+    fn count(&mut self, name: &'static str, count: u32) -> Result<u32, Self::Error>;
+    fn float(&mut self, name: &'static str, float: f32) -> Result<f32, Self::Error>;
+    fn reduction(&mut self, by: Reduction) -> Result<Reduction, Self::Error>;
+    fn parameter(&mut self, id: ParameterId) -> Result<ParameterId, Self::Error>;
     /// The shape of the result.
-    fn shape(&mut self) -> Result<(), Mismatch>;
-}
-
-/// The error of an operation.
-pub(super) struct Mismatch {
-    pub(super) expected: String,
-    pub(super) got: String,
-}
-
-impl Mismatch {
-    fn new(expected: impl Into<String>, got: impl Into<String>) -> Self {
-        Self { expected: expected.into(), got: got.into() }
-    }
+    fn shape(&mut self) -> Result<(), Self::Error>;
 }
 
 const INFINITY: &str = "\"Infinity\"";

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 
 use edbatch_graph::{
-    Arity, CellError, CellParts, Instruction, Network, Op, ParameterId, Port, RecordId, Shape,
-    Table, Var,
+    Arity, CellError, CellParts, Network, ParameterId, Port, RecordId, Shape, Table, Var,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -13,8 +12,7 @@ use super::items::{
     CellItem, Dims, FieldItem, InitialItem, Items, Name, ParameterItem, PortItem, RecordItem,
     TableItem,
 };
-use super::operation::{Mismatch, Operation};
-use super::{MAX_ALL_OPERANDS, MAX_ALL_OPERATIONS, MAX_ITEMS};
+use super::{MAX_ALL_OPERANDS, MAX_ALL_OPERATIONS, MAX_ITEMS, operation};
 use crate::JsonFault;
 
 /// The network that has been read so far.
@@ -22,7 +20,7 @@ pub(super) struct Reader<'a> {
     text: &'a str,
     pub(super) network: Network,
     records: HashMap<String, RecordId>,
-    parameters: HashMap<String, ParameterId>,
+    pub(super) parameters: HashMap<String, ParameterId>,
     /// The numbers of fields, of tables and ports, of operations, and of operands so far.
     fields: usize,
     places: usize,
@@ -45,7 +43,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Parses an item of the file.
-    fn parse<'r, T: Deserialize<'r>>(
+    pub(super) fn parse<'r, T: Deserialize<'r>>(
         &self,
         raw: &'r RawValue,
         syntax: &str,
@@ -56,6 +54,16 @@ impl<'a> Reader<'a> {
 
     fn start(&self, raw: &RawValue) -> usize {
         raw.get().as_ptr() as usize - self.text.as_ptr() as usize
+    }
+
+    /// An error at an item.
+    pub(super) fn fault(
+        &self,
+        raw: &RawValue,
+        expected: impl Into<String>,
+        got: impl Into<String>,
+    ) -> JsonFault {
+        JsonFault::new(self.text, self.start(raw), expected, got)
     }
 
     /// The error of a declaration.
@@ -70,7 +78,7 @@ impl<'a> Reader<'a> {
             Some((expected, got)) => (expected, format!("{got} ({place})")),
             None => (&**expected, place),
         };
-        JsonFault::new(self.text, self.start(raw), expected, got)
+        self.fault(raw, expected, got)
     }
 
     /// Counts items. The sum may be at most `max`.
@@ -79,7 +87,7 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         let expected = format!("at most {max} {what}");
-        Err(JsonFault::new(self.text, self.start(raw), expected, count.to_string()))
+        Err(self.fault(raw, expected, count.to_string()))
     }
 
     pub(super) fn record(&mut self, raw: &RawValue) -> Result<(), JsonFault> {
@@ -100,11 +108,11 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn shape(&self, raw: &RawValue, Items(dims): &Dims) -> Result<Shape, JsonFault> {
+    pub(super) fn shape(&self, raw: &RawValue, Items(dims): &Dims) -> Result<Shape, JsonFault> {
         Shape::new(dims).ok_or_else(|| {
             let expected = "a shape [n] or [rows, columns] of at least one element and fewer than \
                             2^31";
-            JsonFault::new(self.text, self.start(raw), expected, format!("{dims:?}"))
+            self.fault(raw, expected, format!("{dims:?}"))
         })
     }
 
@@ -113,7 +121,7 @@ impl<'a> Reader<'a> {
         let ParameterItem { name: Name(name), shape: Items(dims) } = self.parse(raw, syntax)?;
         if self.parameters.contains_key(&name) {
             let got = format!("the parameter {name:?} a second time");
-            return Err(JsonFault::new(self.text, self.start(raw), "a unique name", got));
+            return Err(self.fault(raw, "a unique name", got));
         }
         let id = self.network.add_parameter(&name, &dims);
         let id = id.map_err(|error| self.invalid(raw, &error))?;
@@ -156,8 +164,7 @@ impl<'a> Reader<'a> {
                 (parameter, _) => {
                     let expected = "a table with a `parameter`, or an index port with a `size`";
                     let got = if parameter.is_some() { "both" } else { "neither" };
-                    let (start, got) = (self.start(raw), format!("{got} ({of})"));
-                    return Err(JsonFault::new(self.text, start, expected, got));
+                    return Err(self.fault(raw, expected, format!("{got} ({of})")));
                 }
             };
             parts.tables.push(Table { name: table, parameter, rows });
@@ -169,7 +176,7 @@ impl<'a> Reader<'a> {
             parts.ports.push(Port { name: port, record, arity });
         }
         for (var, &raw) in operations.0.iter().enumerate() {
-            let instruction = self.instruction(raw, &format!("{of}: v{var}"))?;
+            let instruction = operation::read(self, raw, format!("{of}: v{var}"))?;
             self.operands += instruction.operands.len();
             self.count(raw, self.operands, MAX_ALL_OPERANDS, "operands in a network")?;
             parts.instructions.push(instruction);
@@ -186,24 +193,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads an operation. Its shape is inferred later, except for constants.
-    fn instruction(&self, raw: &RawValue, of: &str) -> Result<Instruction, JsonFault> {
-        let object = self.parse(raw, "{\"op\": \"…\", …}")?;
-        let Operation { mut op, parameter, shape, operands } =
-            Operation::of(object).map_err(|Mismatch { expected, got }| {
-                JsonFault::new(self.text, self.start(raw), expected, format!("{got} ({of})"))
-            })?;
-        if let Some(parameter) = parameter {
-            op = Op::Parameter(self.named(&self.parameters, &parameter, "parameter", raw, of)?);
-        }
-        let shape = shape.map_or(Ok(Shape::Vector(1)), |shape| self.shape(raw, &shape))?;
-        if let Op::Reshape(to) = &mut op {
-            *to = shape;
-        }
-        Ok(Instruction { op, operands: operands.into_iter().map(Var).collect(), shape })
-    }
-
-    fn named<I: Copy>(
+    pub(super) fn named<I: Copy>(
         &self,
         known: &HashMap<String, I>,
         Name(name): &Name,
@@ -213,7 +203,7 @@ impl<'a> Reader<'a> {
     ) -> Result<I, JsonFault> {
         known.get(name).copied().ok_or_else(|| {
             let expected = format!("the name of a {what} of this file");
-            JsonFault::new(self.text, self.start(raw), expected, format!("{name:?} ({of})"))
+            self.fault(raw, expected, format!("{name:?} ({of})"))
         })
     }
 }

@@ -68,6 +68,11 @@ fn check(from: &str, to: &str, expected: &str) {
 fn faults_have_a_place_and_an_expectation() {
     let eof = network_from_json("").unwrap_err().to_string();
     assert!(eof.ends_with("got the end of the text (EOF while parsing a value)"), "{eof}");
+    check(
+        "\"M\", \"shape\": [2, 4]}]",
+        "\"M\", \"shape\": [2, 4]},]",
+        "4:91: expected valid JSON, got \"]}],\\n \\\"parameters\\\": \" (expected value)",
+    );
     let version = "1:1: expected \"edbatch_network\": 1, the version that this program reads, got";
     check("network\": 1", "network\": 2", &format!("{version} 2"));
     check("network\": 1", "network\": 7, \"new\": []", &format!("{version} 7"));
@@ -86,7 +91,7 @@ fn faults_have_a_place_and_an_expectation() {
     check(
         "{\"name\": \"pair\"",
         "{\"name\": \"state\"",
-        "4:3: expected a unique name, got record state: record",
+        "4:3: expected a unique name, got the name of another record (record state: record)",
     );
     check(
         "\"name\": \"state\", \"fields\": [{\"name\": \"h\", \"shape\": [4]}]",
@@ -128,12 +133,14 @@ fn faults_have_a_place_and_an_expectation() {
     check(
         "[\"none.h\"]",
         "[]",
-        "11:3: expected a parameter for each field, 1 in total, got 0 (initial value)",
+        "11:3: expected a parameter for each field, 1 in total, got 0 (initial value of \
+         state)",
     );
     check(
         "[\"none.h\"]",
         "[\"w\"]",
-        "11:3: expected dimensions [4, 4] as declared before, got [4] (parameter w)",
+        "11:3: expected a parameter of shape [4] for field h, got w of shape [4, 4] (initial value \
+         of state)",
     );
     check(
         "\"node\", \"record\": \"state\"",
@@ -170,24 +177,52 @@ fn faults_have_a_place_and_an_expectation() {
     check(
         ", \"by\": \"sum\"",
         "",
-        "18:5: expected the member `by`, got operation \"reduce\" without it (cell node: v1)",
+        "18:5: expected the member \"by\", got [\"op\", \"port\", \"field\"] (cell node: v1, \
+         reduce)",
     );
     check(
         "\"by\": \"sum\"",
         "\"by\": \"min\"",
         "18:5: expected a reduction of version 1: sum, mean, max, log_sum_exp, got \"min\" \
-         (cell node: v1)",
+         (cell node: v1, reduce)",
     );
     check(
         "\"op\": \"lookup\", \"table\": 0",
         "\"op\": \"lookup\", \"table\": 0, \"port\": 0",
-        "17:5: expected only the members of operation \"lookup\", got the member `port` (cell \
-         node: v0)",
+        "17:5: expected only the members [\"op\", \"table\"], got the member \"port\" (cell node: \
+         v0, lookup)",
+    );
+    check(
+        "[3, 0]",
+        "[3, 0], \"operand\": [3]",
+        "21:5: expected only the members [\"op\", \"operands\"], got the member \"operand\" (cell \
+         node: v4, add)",
+    );
+    check(
+        "\"operands\": [4]",
+        "\"operand\": [4]",
+        "22:5: expected the member \"operands\", got [\"op\", \"operand\"] (cell node: v5, tanh)",
+    );
+    check(
+        "{\"op\": \"tanh\"",
+        "{\"op\": \"neg\", \"op\": \"tanh\"",
+        "22:22: expected the member \"op\" once, got it a second time",
+    );
+    let members: String = (0..16).map(|i| format!("\"{i}\": 0, ")).collect();
+    check(
+        "{\"op\": \"tanh\"",
+        &format!("{{{members}\"op\": \"tanh\""),
+        "22:143: expected at most 16 members, got more",
+    );
+    check(
+        "{\"op\": \"tanh\", \"operands\": [4]}",
+        "1",
+        "22:5: expected an operation, {\"op\": \"…\", …}, got integer `1`",
     );
     check("\"table\": 0", "\"table\": null", "17:34: expected u16, got null");
     check(
         "{\"op\": \"tanh\"",
-        "{\"op\": \"tanh\", \"rate\": null",
+        "{\"op\": \"dropout\", \"rate\": null",
         "22:31: expected a number, got null",
     );
     check(
@@ -208,8 +243,8 @@ fn faults_have_a_place_and_an_expectation() {
         "20:5: expected a matrix on the left, got cell node: v3, matmul of [4] and [4, 4]",
     );
     check("[2, 1]", "[2, 3]", "20:5: expected operands before v3, got v3 (cell node: v3, matmul)");
-    check("0.1", "0.1e400", "30:39: expected a number in the range of 32-bit floats, got 0.1e400");
-    check("0.1", "\"inf\"", "30:37: expected a number, got \"inf\"");
+    check("0.1", "0.1e400", "30:33: expected a number in the range of 32-bit floats, got 0.1e400");
+    check("0.1", "\"inf\"", "30:33: expected a number, got \"inf\"");
     check(
         "\"outputs\": [5]",
         "\"outputs\": [2]",
@@ -218,7 +253,7 @@ fn faults_have_a_place_and_an_expectation() {
     check(
         "\"other \\\"node\\\"\"",
         "\"node\"",
-        "24:3: expected a unique name, got cell node: cell",
+        "24:3: expected a unique name, got the name of another cell (cell node: cell)",
     );
     check(
         "\"h\"",

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use edbatch_graph::{Arity, Network};
 
-use super::operation::{self, Mismatch};
+use super::operation;
 use super::{VERSION, network_from_json};
 
 /// Writes a network as the text of a `network.json`, with a final newline.
@@ -74,13 +74,10 @@ pub fn network_to_json(network: &Network) -> Result<String, UnwritableNetwork> {
         let parts = cell.to_parts();
         for (var, instruction) in parts.instructions.iter().enumerate() {
             separator.write(&mut out, "\n    ");
-            operation::write(&mut out, instruction, network).map_err(
-                |Mismatch { expected, .. }| {
-                    let op = instruction.op;
-                    let cell = cell.name();
-                    UnwritableNetwork(format!("cell {cell}: v{var}, {op}: expected {expected}"))
-                },
-            )?;
+            operation::write(&mut out, instruction, network).map_err(|expected| {
+                let (op, cell) = (instruction.op, cell.name());
+                UnwritableNetwork(format!("cell {cell}: v{var}, {op}: expected {expected}"))
+            })?;
         }
         let outputs = list(parts.outputs.iter().map(|var| var.0.to_string()));
         write!(out, "],\n   \"outputs\": {outputs}}}").expect(WRITING);

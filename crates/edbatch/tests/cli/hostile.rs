@@ -83,7 +83,9 @@ fn errors_of_inputs_have_a_position() {
     scratch.write("latin1", b"(2 a)\n(2 \xe4)\n");
     check(&scratch, &["infer", "@model", "--input", "@latin1"], &["latin1:2:4: expected UTF-8"]);
     check(&scratch, &["infer", "@model", "--input", "@none"], &["none", "expected a readable"]);
-    check(&scratch, &["infer", "@none"], &["none", "config.json", "expected a readable file"]);
+    let expected = "expected a folder with config.json or network.json, got neither";
+    check(&scratch, &["infer", "@none"], &["none: ", expected]);
+    check(&scratch, &["infer", "@model/vocab.txt"], &["vocab.txt: ", expected]);
     for backend in ["cpu", "interpret"] {
         for (option, value) in [("--precision", "tf32"), ("--devices", "0,1")] {
             let words = ["infer", "@model", "--backend", backend, option, value];

@@ -4,18 +4,18 @@ use std::fmt::Write;
 
 use edbatch_graph::{Instruction, Network, ParameterId, Reduction, Shape};
 
-use super::{INFINITY, Members, Mismatch, NEG_INFINITY, members, name, reduction_name};
+use super::{INFINITY, Members, NEG_INFINITY, members, name, reduction_name};
 use crate::network_file::writer::{WRITING, list, quoted};
 
-/// Writes an operation.
+/// Writes an operation. The error says what was expected.
 pub(in crate::network_file) fn write(
     out: &mut String,
     instruction: &Instruction,
     network: &Network,
-) -> Result<(), Mismatch> {
+) -> Result<(), String> {
     let op = instruction.op;
     let Some(name) = name(op) else {
-        return Err(Mismatch::new("an operation that is not only for adjoint cells", "one"));
+        return Err("an operation that is not only for adjoint cells".into());
     };
     write!(out, "{{\"op\": \"{name}\"").expect(WRITING);
     members(op, &mut Writer { out, shape: instruction.shape, network })?;
@@ -34,23 +34,25 @@ struct Writer<'a> {
 }
 
 impl Members for Writer<'_> {
-    fn index(&mut self, name: &'static str, index: u16) -> Result<u16, Mismatch> {
+    type Error = String;
+
+    fn index(&mut self, name: &'static str, index: u16) -> Result<u16, String> {
         write!(self.out, ", \"{name}\": {index}").expect(WRITING);
         Ok(index)
     }
 
-    fn count(&mut self, name: &'static str, count: u32) -> Result<u32, Mismatch> {
+    fn count(&mut self, name: &'static str, count: u32) -> Result<u32, String> {
         write!(self.out, ", \"{name}\": {count}").expect(WRITING);
         Ok(count)
     }
 
-    fn float(&mut self, name: &'static str, float: f32) -> Result<f32, Mismatch> {
+    fn float(&mut self, name: &'static str, float: f32) -> Result<f32, String> {
         // Debug writes the shortest text that reads back to the same bits.
         match float {
             f32::INFINITY => write!(self.out, ", \"{name}\": {INFINITY}"),
             f32::NEG_INFINITY => write!(self.out, ", \"{name}\": {NEG_INFINITY}"),
             _ if float.is_nan() => {
-                return Err(Mismatch::new(format!("a {name} other than NaN"), "NaN"));
+                return Err(format!("a {name} other than NaN"));
             }
             _ => write!(self.out, ", \"{name}\": {float:?}"),
         }
@@ -58,18 +60,18 @@ impl Members for Writer<'_> {
         Ok(float)
     }
 
-    fn reduction(&mut self, by: Reduction) -> Result<Reduction, Mismatch> {
+    fn reduction(&mut self, by: Reduction) -> Result<Reduction, String> {
         write!(self.out, ", \"by\": \"{}\"", reduction_name(by)).expect(WRITING);
         Ok(by)
     }
 
-    fn parameter(&mut self, id: ParameterId) -> Result<ParameterId, Mismatch> {
+    fn parameter(&mut self, id: ParameterId) -> Result<ParameterId, String> {
         let name = quoted(&self.network.parameter(id).name);
         write!(self.out, ", \"name\": {name}").expect(WRITING);
         Ok(id)
     }
 
-    fn shape(&mut self) -> Result<(), Mismatch> {
+    fn shape(&mut self) -> Result<(), String> {
         write!(self.out, ", \"shape\": {}", self.shape).expect(WRITING);
         Ok(())
     }
