@@ -1,5 +1,5 @@
-//! A linear-chain CRF (Lafferty, McCallum and Pereira, ICML 2001): the log-probability of tags. Index
-//! ports choose the scores along the path of the tags; the partition function is a log-sum-exp.
+//! A linear-chain CRF (Lafferty, McCallum and Pereira, ICML 2001): the log-probability of tags.
+//! Index ports choose the scores along the tags' path; the partition function is a log-sum-exp.
 //!
 //! `cargo run --release -p edbatch --example crf`:
 //!
