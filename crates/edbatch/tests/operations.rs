@@ -22,11 +22,11 @@ const HIDDEN: usize = 8;
 const WORDS: usize = 11;
 
 /// Runs an example's model on the inputs of its fixture, and compares all outputs.
-fn check<M: Model + Clone>(name: &str, model: M, input: impl Fn(&Value) -> M::Input) {
+fn check<M: Model>(name: &str, model: impl Fn() -> M, input: impl Fn(&Value) -> M::Input) {
     let fixtures: Value = serde_json::from_str(include_str!("fixtures/operations.json")).unwrap();
     let fixture = &fixtures[name];
     let numbers = |list: &Value| -> Vec<f64> { serde_json::from_value(list.clone()).unwrap() };
-    let network = model.network().clone();
+    let network = model().network().clone();
     let values = network.parameters().iter().map(|parameter| {
         let values = numbers(&fixture["weights"][&parameter.name]);
         values.into_iter().map(|value| value as f32).collect()
@@ -36,7 +36,7 @@ fn check<M: Model + Clone>(name: &str, model: M, input: impl Fn(&Value) -> M::In
     let mut first = None;
     for (batch, threads) in [(64, 1), (1, 1), (2, 2)] {
         let options = EngineOptions::new().threads(threads);
-        let mut engine = Engine::with_options(model.clone(), parameters.clone(), options).unwrap();
+        let mut engine = Engine::with_options(model(), parameters.clone(), options).unwrap();
         let outputs: Vec<_> =
             inputs.chunks(batch).flat_map(|inputs| engine.run(inputs).unwrap()).collect();
         assert!(*first.get_or_insert_with(|| outputs.clone()) == outputs, "{name}: bits");
@@ -61,13 +61,13 @@ fn list(value: &Value) -> Vec<u32> {
 
 #[test]
 fn the_attention_decoder_equals_pytorch() {
-    let model = attention_decoder::Decoder::new(WORDS, HIDDEN).unwrap();
+    let model = || attention_decoder::Decoder::new(WORDS, HIDDEN).unwrap();
     check("attention_decoder", model, list);
 }
 
 #[test]
 fn dagnn_equals_pytorch() {
-    let model = dagnn::Dagnn::new(5, HIDDEN).unwrap();
+    let model = || dagnn::Dagnn::new(5, HIDDEN).unwrap();
     check("dagnn", model, |dag| serde_json::from_value(dag.clone()).unwrap());
 }
 
@@ -78,7 +78,7 @@ fn the_tree_transformer_equals_pytorch() {
         children.iter().for_each(|child| push(tree, child));
         tree.push(node[0].as_u64().unwrap() as u32, None, children.len());
     }
-    let model = tree_transformer::TreeTransformer::new(WORDS, HIDDEN).unwrap();
+    let model = || tree_transformer::TreeTransformer::new(WORDS, HIDDEN).unwrap();
     check("tree_transformer", model, |node| -> Tree<u32> {
         let mut tree = TreeBuilder::new();
         push(&mut tree, node);
@@ -88,6 +88,6 @@ fn the_tree_transformer_equals_pytorch() {
 
 #[test]
 fn the_crf_equals_pytorch() {
-    let model = crf::Crf::new(WORDS, 4).unwrap();
+    let model = || crf::Crf::new(WORDS, 4).unwrap();
     check("crf", model, |sentence| (list(&sentence[0]), list(&sentence[1])));
 }
