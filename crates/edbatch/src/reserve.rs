@@ -13,7 +13,7 @@ use edbatch::cli::reserve_is_used;
 
 /// The size of the reserve in bytes. A mini-batch may need this much for allocations that cannot
 /// report a failure: its inputs and results as text, and the lists of its schedule and its plan.
-const SIZE: usize = 16 << 20;
+const SIZE: usize = 32 << 20;
 
 /// Allocates from the system, and from the reserve if the system fails.
 pub(crate) struct WithReserve;
