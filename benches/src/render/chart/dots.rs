@@ -79,7 +79,10 @@ impl Dots {
             let scale = Scale::new(self.axis.spacing, figures.chain(limit), layout.across);
             canvas.labels(&scale, &self.axis, bottom);
             if let Some((at, name)) = self.limit {
-                canvas.text(name, (scale.at(at), 9), Side::Centre, LIMIT);
+                // All of the name stays inside: a character takes less than 8 pixels.
+                let half = 4 * name.len() as i32;
+                let x = scale.at(at).clamp(half, WIDTH - half);
+                canvas.text(name, (x, 9), Side::Centre, LIMIT);
             }
             let mut y = top;
             for row in &self.rows {
