@@ -17,9 +17,10 @@ use edbatch_policy::{
     Agenda, Beam, Critical, Depth, Encoding, LearningConfig, Policy, Sufficient, TrainingSet, learn,
 };
 #[cfg(feature = "cuda")]
-use edbatch_runtime::kernels::Level;
+use edbatch_runtime::Parameters;
+use edbatch_runtime::Precision;
 #[cfg(feature = "cuda")]
-use edbatch_runtime::{Parameters, Precision};
+use edbatch_runtime::kernels::Level;
 use edbatch_testing::shared;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 use serde_json::Value;
