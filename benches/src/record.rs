@@ -7,12 +7,14 @@ pub mod journal;
 pub mod machine;
 pub mod soak;
 pub mod sorted;
+pub mod training;
 
 use serde::{Deserialize, Serialize};
 
 use crate::record::finding::Finding;
 use crate::record::machine::Machine;
 use crate::record::soak::Soak;
+use crate::record::training::Training;
 
 /// A measurement, with the step of the run that made it and the machine it was made on.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -52,7 +54,7 @@ pub enum Figures {
     Soak(Soak),
     /// A check or a figure of a CUDA device.
     Device(Finding),
-    /// Speed of gradients.
+    /// Speed of training.
     Training(Training),
 }
 
@@ -100,46 +102,6 @@ impl Case {
     pub fn workload(&self) -> (String, String, usize) {
         (self.model.clone(), self.input.clone(), self.hidden)
     }
-}
-
-/// Speed of training on a whole set, with an update by SGD: medians over passes.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Training {
-    /// The workload.
-    #[serde(flatten)]
-    pub case: Case,
-    /// Instances forward, back and updated.
-    pub instances_per_second: f64,
-    /// Instances that an engine runs forward, in the same passes over the set.
-    pub forward_instances_per_second: f64,
-    /// The share of the time for building graphs, scheduling and planning.
-    pub decide: f64,
-    /// The share of the time for the forward pass.
-    pub forward: f64,
-    /// The share of the time for the backward pass.
-    pub back: f64,
-    /// The share of the time for the sums of parameters' gradients.
-    pub sums: f64,
-    /// The share of the time for the update.
-    pub update: f64,
-    /// The time of a step with Adam, relative to one with SGD, in the same passes.
-    pub adam: f64,
-    /// Three times the FLOPs of the equations in a forward pass, in 1e9 a second.
-    pub gflops: f64,
-    /// Measured peak of the core in 1e9 FLOPs a second.
-    pub peak_gflops: f64,
-    /// `gflops / peak_gflops`.
-    pub fraction_of_peak: f64,
-    /// The arenas of the trainer.
-    pub arena_bytes: usize,
-    /// The arenas of the engine.
-    pub forward_arena_bytes: usize,
-    /// The weights of the trainer, with packed copies and gradients.
-    pub weight_bytes: usize,
-    /// The same with Adam's moments.
-    pub adam_weight_bytes: usize,
-    /// The number of passes.
-    pub passes: usize,
 }
 
 /// Throughput of a system. Counts are means over mini-batches.

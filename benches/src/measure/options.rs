@@ -65,7 +65,7 @@ pub struct Options {
     /// Real sets from this folder, made by `cargo xtask data fetch`; otherwise generated ones
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Also other people's programs, if they are installed: PyTorch, DyNet
+    /// Also other people's programs, if they are installed: PyTorch, DyNet; in training, PyTorch
     #[arg(long)]
     pub peers: bool,
     /// File of records, one a line [default: target/bench/records.jsonl]
@@ -131,7 +131,7 @@ pub enum Part {
     PqTree,
     /// Cost of a node in graphs of 1,000 to a million nodes
     Growth,
-    /// Gradients: instances a second forward and back, by part of a step
+    /// Training: instances a second forward, back and updated, by part of a step
     Training,
     /// Tables and figures of the paper's evaluation, in hours; only by name
     Paper,
@@ -295,9 +295,9 @@ impl Options {
         Setting { hidden, batch, systems, seconds: 0.0, nominal, threads, device: None }
     }
 
-    /// Returns our systems that peers are compared with.
+    /// Returns our systems that peers are compared with in inference.
     pub fn rivals(&self) -> Vec<System> {
-        match (self.peers, self.gpu, self.on_cuda()) {
+        match (self.peers && self.only != [Part::Training], self.gpu, self.on_cuda()) {
             (false, ..) => Vec::new(),
             (true, true, _) => vec![System::Cuda],
             (true, false, true) => vec![System::Edbatch, System::Cuda],

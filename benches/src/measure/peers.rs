@@ -9,12 +9,15 @@
 mod graphs;
 mod process;
 pub mod program;
+pub mod training;
 
 use std::fs;
 use std::iter::successors;
 use std::path::Path;
 
 use edbatch_policy::{Encoding, Fsm};
+use edbatch_runtime::Parameters;
+use tempfile::TempDir;
 
 use crate::Failure;
 use crate::measure::device::Device;
@@ -25,7 +28,7 @@ use crate::measure::peers::program::Program;
 use crate::measure::rounds::{Entrant, LAPS, Rounds, rate, rounds};
 use crate::measure::systems::{Setup, System, weights};
 use crate::measure::throughput::device_threads;
-use crate::measure::workload::{MiniBatch, Part};
+use crate::measure::workload::{MiniBatch, Part, Workload};
 use crate::record::{Case, Peer};
 
 /// Maximum instances of a mini-batch, unless the smallest size has more.
@@ -130,16 +133,12 @@ pub fn peers(
     let setup = Setup::new(system, &unlearned, threads).on(device);
     let ours = |merged| workload.contestant(&setup, &parameters, &sizes.of(merged));
     progress("preparing");
-    let folder = tempfile::tempdir()?;
+    let folder = filled(family.model, &*workload, &parameters, &sizes.of(1))?;
     let folder = folder.path();
-    let network = workload.network();
-    fs::write(folder.join("weights.safetensors"), parameters.to_safetensors(network)?)?;
-    let graphs = Graphs::new(family.model, &*workload, &sizes.of(1));
-    fs::write(folder.join("graphs.json"), serde_json::to_string(&graphs)?)?;
     let mut processes = Vec::new();
     for &program in programs.iter().filter(|program| program.knows(family.model)) {
         progress(&format!("starting {}", program.name()));
-        processes.extend(Process::start(program, folder)?);
+        processes.extend(Process::start(program, program.command(folder))?);
     }
     if laps.merged.is_empty() {
         for process in &mut processes {
@@ -234,6 +233,21 @@ pub fn peers(
         }
     });
     Ok(Some(records.collect()))
+}
+
+/// Makes a temporary folder with the weights and the graphs of mini-batches.
+fn filled(
+    model: &str,
+    workload: &dyn Workload,
+    parameters: &Parameters,
+    mini_batches: &[MiniBatch],
+) -> Result<TempDir, Failure> {
+    let folder = tempfile::tempdir()?;
+    let weights = parameters.to_safetensors(workload.network())?;
+    fs::write(folder.path().join("weights.safetensors"), weights)?;
+    let graphs = serde_json::to_string(&Graphs::new(model, workload, mini_batches))?;
+    fs::write(folder.path().join("graphs.json"), graphs)?;
+    Ok(folder)
 }
 
 /// Returns the largest difference between the floats of a file and the expected ones.

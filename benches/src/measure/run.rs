@@ -322,16 +322,19 @@ impl<'a> Steps<'a> {
         let trained = families.iter().filter(|family| TRAINED.contains(&family.model));
         let mut trained: Vec<&Family> = trained.collect();
         trained.dedup_by_key(|family| family.model);
+        let peers = options.peers && !trained.is_empty() && Program::PyTorch.is_installed();
+        let suffix = if peers { ", peers" } else { "" };
         for family in trained {
             for (hidden, batch) in options.hidden(family).into_iter().flat_map(|hidden| {
                 options.batches(Part::Training).into_iter().map(move |batch| (hidden, batch))
             }) {
                 for threads in options.setting(hidden, batch, vec![]).threads {
-                    let name =
-                        format!("training: {}, {threads} threads", sized(family, hidden, batch));
+                    let sized = sized(family, hidden, batch);
+                    let name = format!("training: {sized}, {threads} threads{suffix}");
                     self.add(name, Pace::Once, 4.0, move |_, seconds, say| {
                         let seconds = seconds.unwrap_or(30.0);
-                        let measured = training(family, (hidden, batch, threads), seconds, say)?;
+                        let size = (hidden, batch, threads);
+                        let measured = training(family, size, peers, seconds, say)?;
                         Ok(Some(vec![Figures::Training(measured)]))
                     });
                 }

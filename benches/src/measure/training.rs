@@ -2,8 +2,10 @@
 //!
 //! For each mini-batch, a trainer runs forward and back, sums the gradients of all parameters, and
 //! updates the parameters by SGD. A second trainer does the same with Adam. Then an engine runs the
-//! mini-batch forward. Every emitted row has a target. The figures are medians over passes over the
-//! whole set; between passes the peak of the core is measured.
+//! mini-batch forward. With `--peers`, PyTorch trains the same model on it by SGD, from the same
+//! weights; the losses of the first steps are compared before anything is timed. Every emitted row
+//! has a target. The figures are medians over passes over the whole set; between passes the peak of
+//! the core is measured.
 
 use std::time::Instant;
 
@@ -15,19 +17,24 @@ use edbatch_runtime::kernels::{Level, roofline};
 use crate::Failure;
 use crate::measure::families::Family;
 use crate::measure::flops::flops;
+use crate::measure::peers::training::{COMPARED, Twin};
 use crate::measure::systems::weights;
 use crate::measure::workload::{MiniBatch, Part};
-use crate::record::{Case, Training};
+use crate::record::Case;
+use crate::record::training::Training;
 use crate::spread::Spread;
 
 /// The models measured: one for trees, one for chains, one for lattices.
 pub const TRAINED: [&str; 3] = ["tree_lstm", "bilstm_tagger", "lattice_lstm"];
 
+/// The rate of SGD: the targets have no meaning, but the first losses show whether updates agree.
+pub const RATE: f64 = 1e-3;
+
 /// The maximum number of passes.
 const MAX_PASSES: usize = 9;
 
 /// The figures of one pass over the mini-batches of a set. Seconds of the trainer by part of a
-/// step, of the trainer with Adam, and of the engine; and bytes.
+/// step, of the trainer with Adam, of the engine, and of PyTorch; and bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pass {
     /// Deciding, forward, back, sums, and the update by SGD.
@@ -36,6 +43,8 @@ pub struct Pass {
     pub adam: f64,
     /// The engine's run.
     pub engine: f64,
+    /// PyTorch's steps, or zero.
+    pub twin: f64,
     /// The largest arena of the trainer, and of the engine.
     pub arenas: [usize; 2],
     /// The bytes of the weights of both trainers.
@@ -44,8 +53,14 @@ pub struct Pass {
 
 /// Runs passes of a trainer and an engine; implemented for all workloads.
 pub trait Passes {
-    /// Runs all mini-batches once.
-    fn pass(&mut self) -> Result<Pass, Failure>;
+    /// Returns the targets of all instances of each mini-batch.
+    fn targets(&self) -> Vec<&[Targets]>;
+
+    /// Trains on the first mini-batches by SGD. Returns their losses.
+    fn losses(&mut self, count: usize) -> Result<Vec<f32>, Failure>;
+
+    /// Runs all mini-batches once, each also by the twin, if there is one.
+    fn pass(&mut self, twin: Option<&mut Twin>) -> Result<Pass, Failure>;
 }
 
 /// Two trainers and an engine, and their mini-batches.
@@ -67,12 +82,11 @@ impl<M: Model + Clone> OfModel<M> {
     ) -> Result<Self, Failure> {
         let options = EngineOptions::new().threads(threads);
         let mut engine = Engine::with_options(model.clone(), parameters.clone(), options)?;
-        // A low rate, because these targets have no meaning and must not move the weights far.
         let trainer = |optimizer| {
             let options = TrainerOptions::new().threads(threads).optimizer(optimizer);
             Trainer::with_options(model.clone(), parameters.clone(), options)
         };
-        let (trainer, adam) = (trainer(Optimizer::sgd(1e-6))?, trainer(Optimizer::adam(1e-6))?);
+        let (trainer, adam) = (trainer(Optimizer::sgd(RATE))?, trainer(Optimizer::adam(1e-6))?);
         let with_targets = |inputs: Vec<M::Input>| {
             let rows = engine.run(&inputs)?;
             let target = |(index, row): (usize, &[f32])| Some((index % row.len()) as u32);
@@ -87,15 +101,29 @@ impl<M: Model + Clone> OfModel<M> {
 }
 
 impl<M: Model> Passes for OfModel<M> {
-    fn pass(&mut self) -> Result<Pass, Failure> {
+    fn targets(&self) -> Vec<&[Targets]> {
+        self.mini_batches.iter().map(|(_, targets)| &targets[..]).collect()
+    }
+
+    fn losses(&mut self, count: usize) -> Result<Vec<f32>, Failure> {
+        let first = self.mini_batches.iter().take(count);
+        first
+            .map(|(inputs, targets)| Ok(self.trainer.train(inputs, targets)?.loss as f32))
+            .collect()
+    }
+
+    fn pass(&mut self, mut twin: Option<&mut Twin>) -> Result<Pass, Failure> {
         let mut pass = Pass::default();
         let before = self.trainer.times();
-        for (inputs, targets) in &self.mini_batches {
+        for (number, (inputs, targets)) in self.mini_batches.iter().enumerate() {
             self.trainer.train(inputs, targets)?;
             pass.adam += all(&self.adam.train(inputs, targets)?.times);
             let started = Instant::now();
             self.engine.run(inputs)?;
             pass.engine += started.elapsed().as_secs_f64();
+            if let Some(twin) = &mut twin {
+                pass.twin += twin.step(number)?;
+            }
         }
         let seconds = |of: fn(&Times) -> std::time::Duration| {
             (of(&self.trainer.times()) - of(&before)).as_secs_f64()
@@ -115,10 +143,11 @@ fn all(times: &Times) -> f64 {
     (decide + forward + back + sums + update).as_secs_f64()
 }
 
-/// Measures a model on its whole set.
+/// Measures a model on its whole set; with `peers`, also PyTorch on one thread.
 pub fn training(
     family: &Family,
     (hidden, batch, threads): (usize, usize, usize),
+    peers: bool,
     seconds: f64,
     mut say: impl FnMut(&str),
 ) -> Result<Training, Failure> {
@@ -134,12 +163,20 @@ pub fn training(
         .sum();
     let parameters = weights(workload.network());
     let mut passes = workload.training(&parameters, threads, &mini_batches)?;
-    passes.pass()?;
+    let mut twin = match peers && threads == 1 {
+        true => Twin::start(family.model, &*workload, &parameters, &mini_batches, &*passes)?,
+        false => None,
+    };
+    if let Some(twin) = &mut twin {
+        say("comparing the first losses with PyTorch's");
+        twin.compare(&passes.losses(COMPARED)?)?;
+    }
+    passes.pass(twin.as_mut())?;
     let (mut all, mut peaks, began): (Vec<Pass>, _, _) = (vec![], vec![], Instant::now());
     while all.len() < 3 || (all.len() < MAX_PASSES && began.elapsed().as_secs_f64() < seconds) {
         say(&format!("training, pass {}", all.len() + 1));
         peaks.push(roofline::peak_gflops(Level::detect()));
-        all.push(passes.pass()?);
+        all.push(passes.pass(twin.as_mut())?);
     }
     let of = |value: &dyn Fn(&Pass) -> f64| {
         Spread::of(&all.iter().map(value).collect::<Vec<f64>>()).median
@@ -173,5 +210,6 @@ pub fn training(
         weight_bytes: last.weights[0],
         adam_weight_bytes: last.weights[1],
         passes: all.len(),
+        pytorch: twin.map(|twin| twin.record(instances as f64 / of(&|pass| pass.twin))),
     })
 }

@@ -2,8 +2,9 @@
 
 use crate::record::finding::{Finding, Outcome};
 use crate::record::soak::Soak;
+use crate::record::training::Training;
 use crate::record::{
-    Breakdown, Cell, Counts, Figures, Growth, Learn, Peer, PqTrees, Record, Throughput, Training,
+    Breakdown, Cell, Counts, Figures, Growth, Learn, Peer, PqTrees, Record, Throughput,
 };
 
 /// The figures of records, grouped by kind.
@@ -31,7 +32,7 @@ pub struct Sorted<'a> {
     pub soaks: Vec<&'a Soak>,
     /// Checks and figures of a CUDA device.
     pub findings: Vec<&'a Finding>,
-    /// Gradients.
+    /// Training.
     pub trainings: Vec<&'a Training>,
 }
 

@@ -10,11 +10,12 @@ use edbatch_datasets::write_atomic;
 use crate::Failure;
 use crate::measure::peers::program::Program;
 use crate::record::sorted::{Sorted, groups};
-use crate::record::{Peer, Record, Training};
+use crate::record::{Peer, Record};
 use crate::render::headline::{main_rows, rows, speeds};
 use crate::render::paper::cortex;
 use crate::render::table::Table;
-use crate::text::{percent, whole, wrapped};
+use crate::render::tables::TRAINING;
+use crate::text::{whole, wrapped};
 
 /// The files with blocks.
 const FILES: [&str; 3] = ["README.md", "docs/benchmarks.md", "docs/training.md"];
@@ -73,7 +74,7 @@ pub fn blocks(records: &[Record]) -> [(&'static str, Option<String>); 6] {
         ("main", block(speeds("", &main_rows(&rows)))),
         ("sizes", block(speeds("", &rows))),
         ("peers", block(peers(&sorted.peers))),
-        ("training", block(training(&sorted.trainings))),
+        ("training", block(Table::of("", 2, &TRAINING, &sorted.trainings))),
         ("cortex", block(Table { title: String::new(), ..cortex(&sorted) })),
         (
             "soak",
@@ -82,31 +83,6 @@ pub fn blocks(records: &[Record]) -> [(&'static str, Option<String>); 6] {
             }),
         ),
     ]
-}
-
-/// Speed and shares of the parts of a step.
-fn training(records: &[&Training]) -> Table {
-    Table::of(
-        "",
-        2,
-        &[
-            ("model", |r: &Training| format!("`{}`", r.case.model)),
-            ("set", |r| r.case.input.clone()),
-            ("H", |r| r.case.hidden.to_string()),
-            ("batch", |r| r.case.batch.to_string()),
-            ("threads", |r| r.case.threads.to_string()),
-            ("inst/s", |r| whole(r.instances_per_second)),
-            ("of peak", |r| percent(r.fraction_of_peak)),
-            ("decide", |r| percent(r.decide)),
-            ("forward", |r| percent(r.forward)),
-            ("back", |r| percent(r.back)),
-            ("sums", |r| percent(r.sums)),
-            ("update", |r| percent(r.update)),
-            ("Adam", |r| format!("{:.3}", r.adam)),
-            ("engine", |r| whole(r.forward_instances_per_second)),
-        ],
-        records,
-    )
 }
 
 /// The best size of mini-batches for each program and for us, by workload and size of vectors.

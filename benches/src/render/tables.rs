@@ -4,12 +4,13 @@ use crate::measure::systems::System;
 use crate::paper::{LEARNING, PAPER_TABLE, PrintedCell};
 use crate::record::finding::Finding;
 use crate::record::sorted::Sorted;
+use crate::record::training::{Training, TrainingPeer};
 use crate::record::{
-    Breakdown, Cell, Counts, Growth, Learn, Peer, PqTrees, Record, Rule, Throughput, Training,
+    Breakdown, Cell, Counts, Growth, Learn, Peer, PqTrees, Record, Rule, Throughput,
 };
 use crate::render::paper::{cortex, overall};
 use crate::render::speedups::speedups;
-use crate::render::table::Table;
+use crate::render::table::{Column, Table};
 use crate::text::{duration, percent, whole};
 
 /// Returns a table for each part that has records.
@@ -249,32 +250,44 @@ fn growth(records: &[&Growth]) -> Table {
     )
 }
 
+/// Speed of training, shares of the parts of a step, and other speeds in the same passes.
+pub(super) const TRAINING: [Column<Training>; 16] = [
+    ("model", |r| r.case.model.clone()),
+    ("set", |r| r.case.input.clone()),
+    ("H", |r| r.case.hidden.to_string()),
+    ("batch", |r| r.case.batch.to_string()),
+    ("threads", |r| r.case.threads.to_string()),
+    ("inst/s", |r| whole(r.instances_per_second)),
+    ("of peak", |r| percent(r.fraction_of_peak)),
+    ("decide", |r| percent(r.decide)),
+    ("forward", |r| percent(r.forward)),
+    ("back", |r| percent(r.back)),
+    ("sums", |r| percent(r.sums)),
+    ("update", |r| percent(r.update)),
+    ("Adam", |r| format!("{:.3}", r.adam)),
+    ("engine", |r| whole(r.forward_instances_per_second)),
+    ("PyTorch", |r| {
+        r.pytorch.as_ref().map_or("-".into(), |theirs| whole(theirs.instances_per_second))
+    }),
+    ("/ PyTorch", |r| {
+        let ratio = |theirs: &TrainingPeer| r.instances_per_second / theirs.instances_per_second;
+        r.pytorch.as_ref().map_or("-".into(), |theirs| format!("{:.1}", ratio(theirs)))
+    }),
+];
+
 fn training(records: &[&Training]) -> Table {
+    let memory: [Column<Training>; 4] = [
+        ("arena MB", |r| format!("{:.1}", r.arena_bytes as f64 / 1e6)),
+        ("engine's", |r| format!("{:.1}", r.forward_arena_bytes as f64 / 1e6)),
+        ("weights MB", |r| format!("{:.1}", r.weight_bytes as f64 / 1e6)),
+        ("Adam's", |r| format!("{:.1}", r.adam_weight_bytes as f64 / 1e6)),
+    ];
     Table::of(
         "Training on whole sets: instances a second with an update by SGD, shares of the time, the \
-         time of Adam over that of SGD, and an engine forward; of peak: three times the FLOPs of \
-         the equations",
+         time of Adam over that of SGD, an engine forward, and PyTorch; of peak: three times the \
+         FLOPs of the equations",
         2,
-        &[
-            ("model", |r: &Training| r.case.model.clone()),
-            ("input", |r| r.case.input.clone()),
-            ("H", |r| r.case.hidden.to_string()),
-            ("batch", |r| r.case.batch.to_string()),
-            ("threads", |r| r.case.threads.to_string()),
-            ("instances/s", |r| whole(r.instances_per_second)),
-            ("of peak", |r| percent(r.fraction_of_peak)),
-            ("decide", |r| percent(r.decide)),
-            ("forward", |r| percent(r.forward)),
-            ("back", |r| percent(r.back)),
-            ("sums", |r| percent(r.sums)),
-            ("update", |r| percent(r.update)),
-            ("Adam", |r| format!("{:.3}", r.adam)),
-            ("engine", |r| whole(r.forward_instances_per_second)),
-            ("arena MB", |r| format!("{:.1}", r.arena_bytes as f64 / 1e6)),
-            ("engine's", |r| format!("{:.1}", r.forward_arena_bytes as f64 / 1e6)),
-            ("weights MB", |r| format!("{:.1}", r.weight_bytes as f64 / 1e6)),
-            ("Adam's", |r| format!("{:.1}", r.adam_weight_bytes as f64 / 1e6)),
-        ],
+        &[&TRAINING[..], &memory].concat(),
         records,
     )
 }

@@ -5,20 +5,29 @@ use std::path::Path;
 
 use edbatch_benches::measure::families::FAMILIES;
 use edbatch_benches::measure::peers::program::Program;
+use edbatch_benches::measure::training::TRAINED;
+use edbatch_benches::record::training::{Training, TrainingPeer};
+use edbatch_benches::record::{Figures, Record};
 use edbatch_benches::render::docs::blocks;
 
+use crate::run::{Run, outcome};
 use crate::sample;
 
 #[test]
 fn scripts_have_the_models_that_programs_know() {
-    for (program, script) in [(Program::PyTorch, "pytorch.py"), (Program::DyNet, "dynet_peer.py")] {
+    let pytorch = |model: &str| Program::PyTorch.knows(model);
+    let dynet = |model: &str| Program::DyNet.knows(model);
+    let trained = |model: &str| TRAINED.contains(&model);
+    let scripts: [(_, &dyn Fn(&str) -> bool); 3] =
+        [("pytorch.py", &pytorch), ("dynet_peer.py", &dynet), ("pytorch_training.py", &trained)];
+    for (script, knows) in scripts {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(script);
         let text = fs::read_to_string(path).unwrap();
         let (_, models) = text.split_once("\nMODELS = {").unwrap();
         let (models, _) = models.split_once("\n}").unwrap();
         for (model, _) in FAMILIES {
             let has = models.contains(&format!("\"{model}\":"));
-            assert_eq!(has, program.knows(model), "{model} in {script}");
+            assert_eq!(has, knows(model), "{model} in {script}");
         }
     }
 }
@@ -68,4 +77,47 @@ fn the_table_of_peers_has_the_best_of_each_program() {
         table.lines().any(|line| line.ends_with("|1,000|256|800|256|4,000|128|4.0|5.0|")),
         "{table}"
     );
+}
+
+#[test]
+fn the_table_of_training_has_pytorch_where_it_was_measured() {
+    let first = &sample::records()[0];
+    let record = |pytorch| {
+        let training = Training { instances_per_second: 3_000.0, pytorch, ..Training::default() };
+        Record { figures: Figures::Training(training), ..first.clone() }
+    };
+    let peer = TrainingPeer { instances_per_second: 1_200.0, ..TrainingPeer::default() };
+    let blocks = blocks(&[record(Some(peer)), record(None)]);
+    let (_, table) = blocks.iter().find(|(name, _)| *name == "training").unwrap();
+    let lines: Vec<&str> = table.as_ref().unwrap().trim_end().lines().rev().collect();
+    assert!(lines[0].ends_with("|-|-|") && lines[1].ends_with("|1,200|2.5|"), "{lines:?}");
+    assert!(lines[3].ends_with("|engine|PyTorch|/ PyTorch|"), "{lines:?}");
+}
+
+/// A script in place of Python. Its first four losses are zero.
+const WRONG: &str = r#"#!/bin/sh
+[ "$1" = -c ] && echo 1.0 && exit
+echo '{"version": "1.0"}'
+read line && head -c 16 /dev/zero > "$2/results.f32" && echo '""'
+"#;
+
+#[cfg(unix)]
+#[test]
+fn pytorch_that_is_missing_or_has_other_losses_is_reported() {
+    use std::os::unix::fs::PermissionsExt;
+    let run = Run::new();
+    let python = run.folder().join("python");
+    let small = ["--only", "training", "--peers", "--models", "tree_lstm", "--hidden", "8"];
+    let outcome_of = |more: &[&str]| {
+        let mut command = run.command(&[&small, more]);
+        outcome(command.env("EDBATCH_PYTHON", &python).output().unwrap())
+    };
+    let (code, _, message) = outcome_of(&["--minutes", "0.0000001"]);
+    assert_eq!(code, Some(0), "{message}");
+    assert!(message.starts_with("PyTorch: ") && message.ends_with("; skipped\n"), "{message}");
+    fs::write(&python, WRONG).unwrap();
+    fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+    let (code, _, message) = outcome_of(&[]);
+    assert_eq!(code, Some(1), "{message}");
+    assert!(message.contains("PyTorch: the losses of the first 4 steps differ"), "{message}");
 }

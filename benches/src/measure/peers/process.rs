@@ -1,8 +1,7 @@
 //! The process of a peer.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde::Deserialize;
 
@@ -32,9 +31,8 @@ enum Greeting {
 }
 
 impl Process {
-    /// Starts a program on a folder. Prints the reason if it cannot run the model.
-    pub(super) fn start(program: Program, folder: &Path) -> Result<Option<Self>, Failure> {
-        let mut command = program.command(folder);
+    /// Starts a command of a program. Prints the reason if it cannot run the model.
+    pub(super) fn start(program: Program, mut command: Command) -> Result<Option<Self>, Failure> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let to = child.stdin.take();
         let from = BufReader::new(child.stdout.take().expect("it is piped"));

@@ -101,16 +101,18 @@ impl Program {
 
     /// Returns the installed programs that compete with `systems`. Prints why others cannot run.
     pub fn installed(systems: &[System]) -> Vec<Self> {
-        let found = |program: &Self| {
-            let version = program.version();
-            match &version {
-                Ok(version) => eprintln!("{}: {version}, one thread", program.name()),
-                Err(missing) => eprintln!("{missing}; skipped"),
-            }
-            version.is_ok()
-        };
         let all = Self::ALL.into_iter().filter(|program| systems.contains(&program.rival()));
-        all.filter(found).collect()
+        all.filter(|program| program.is_installed()).collect()
+    }
+
+    /// Prints the version, or why the program cannot run. Returns true if it can.
+    pub fn is_installed(self) -> bool {
+        let version = self.version();
+        match &version {
+            Ok(version) => eprintln!("{}: {version}, one thread", self.name()),
+            Err(missing) => eprintln!("{missing}; skipped"),
+        }
+        version.is_ok()
     }
 
     /// Returns the command that runs the program on a folder.
@@ -121,15 +123,20 @@ impl Program {
             Self::PyTorchCuda => ("pytorch.py", &["cuda"]),
             Self::PyTorchGraphs => ("pytorch.py", &["cuda-graphs"]),
         };
-        let mut command = python();
-        // Some libraries read the number of threads before the script can set it.
-        command.arg(assets::scripts().join(script)).arg(folder).args(options);
-        command.env("OMP_NUM_THREADS", "1").env("MKL_NUM_THREADS", "1");
-        command.env("PYTHONDONTWRITEBYTECODE", "1");
-        // The process's allocator asks for huge pages, as ours does.
-        command.env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
-        command
+        script_on(folder, script, options)
     }
+}
+
+/// Returns the command that runs a script on a folder.
+pub(super) fn script_on(folder: &Path, script: &str, options: &[&str]) -> Command {
+    let mut command = python();
+    // Some libraries read the number of threads before the script can set it.
+    command.arg(assets::scripts().join(script)).arg(folder).args(options);
+    command.env("OMP_NUM_THREADS", "1").env("MKL_NUM_THREADS", "1");
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
+    // The process's allocator asks for huge pages, as ours does.
+    command.env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
+    command
 }
 
 /// Returns the Python that runs peers.

@@ -1,0 +1,75 @@
+//! PyTorch's training: the same steps from the same weights, in turns with ours.
+
+use std::fs;
+
+use edbatch_runtime::Parameters;
+use tempfile::TempDir;
+
+use crate::Failure;
+use crate::measure::peers::process::Process;
+use crate::measure::peers::program::{Program, script_on};
+use crate::measure::peers::{difference, filled};
+use crate::measure::training::{Passes, RATE};
+use crate::measure::workload::{MiniBatch, Workload};
+use crate::record::training::TrainingPeer;
+
+/// The number of first steps whose losses are compared.
+pub const COMPARED: usize = 4;
+/// Accepted difference of losses, relative to the smallest one.
+const TOLERANCE: f64 = 1e-4;
+
+/// A process that trains the same model in PyTorch.
+pub struct Twin {
+    folder: TempDir,
+    process: Process,
+    difference: f64,
+}
+
+impl Twin {
+    /// Starts the process, unless it cannot run the model.
+    pub fn start(
+        model: &str,
+        workload: &dyn Workload,
+        parameters: &Parameters,
+        mini_batches: &[MiniBatch],
+        passes: &dyn Passes,
+    ) -> Result<Option<Self>, Failure> {
+        let folder = filled(model, workload, parameters, mini_batches)?;
+        let training = serde_json::json!({ "rate": RATE, "targets": passes.targets() });
+        fs::write(folder.path().join("training.json"), training.to_string())?;
+        let command = script_on(folder.path(), "pytorch_training.py", &[]);
+        let process = Process::start(Program::PyTorch, command)?;
+        Ok(process.map(|process| Self { folder, process, difference: 0.0 }))
+    }
+
+    /// Trains on the first mini-batches. Fails if the losses differ from ours.
+    pub fn compare(&mut self, losses: &[f32]) -> Result<(), Failure> {
+        self.process.keep(1, &(0..losses.len()).collect::<Vec<_>>())?;
+        let smallest = losses.iter().copied().fold(f32::INFINITY, f32::min);
+        let found = difference(&self.folder.path().join("results.f32"), losses)?;
+        self.difference = found / f64::from(smallest);
+        if self.difference > TOLERANCE {
+            return Err(format!(
+                "PyTorch: the losses of the first {} steps differ from {losses:?} by up to {found}",
+                losses.len()
+            )
+            .into());
+        }
+        Ok(())
+    }
+
+    /// Trains on a mini-batch. Returns the seconds.
+    pub fn step(&mut self, number: usize) -> Result<f64, Failure> {
+        let mut seconds = 0.0;
+        self.process.turn(1, &[number], &mut |_, took| seconds += took)?;
+        Ok(seconds)
+    }
+
+    /// Returns the record of a speed in instances a second.
+    pub fn record(self, instances_per_second: f64) -> TrainingPeer {
+        let Self { process: Process { version, preparing, computing, .. }, difference, .. } = &self;
+        let prepared_instances_per_second = instances_per_second / (1.0 + preparing / computing);
+        let (version, difference) = (version.clone(), *difference);
+        TrainingPeer { version, instances_per_second, prepared_instances_per_second, difference }
+    }
+}
