@@ -83,9 +83,7 @@ class TreeLstm:
             return state
 
         wire(tree)
-        emit = b.emit
-        for state in states:
-            emit(call(output, state))
+        b.emit(*[call(output, state) for state in states])
 
     def zoo(self, folder):
         """Returns the Rust model with the same weights."""

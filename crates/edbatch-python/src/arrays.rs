@@ -23,9 +23,9 @@ where
     T: Element + Copy + TryFrom<i64>,
 {
     if let Ok(array) = object.cast::<PyArray1<T>>()
-        && let Ok(slice) = array.try_readonly()?.as_slice()
+        && let Ok(integers) = array.to_vec()
     {
-        return Ok(slice.to_vec());
+        return Ok(integers);
     }
     let py = object.py();
     let array = numpy_function(py, "asarray")?.call1((object,))?;

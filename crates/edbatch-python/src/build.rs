@@ -58,9 +58,9 @@ impl Build {
     ) -> PyResult<Awaitable> {
         let mut this = slf.borrow_mut();
         let list: &CallList = this.as_ref();
-        let value = |object: &Bound<'_, PyAny>| list.value_of(object, || name.into());
+        let value = |object: &Bound<'_, PyAny>| list.numbers.value_of(object, || name.into());
         let values: Vec<Value> = values.iter().map(value).collect::<PyResult<_>>()?;
-        let value = |object: Bound<'_, PyAny>| list.value_of(&object, || name.into());
+        let value = |object: Bound<'_, PyAny>| list.numbers.value_of(&object, || name.into());
         let carried = carried.iter().map(value).collect::<PyResult<_>>()?;
         this.forgotten += 1;
         let (build, round, state) = (slf.clone().unbind(), this.round, State::New);

@@ -93,7 +93,8 @@ impl Wirer {
 
     fn kept(&self, list: &Bound<'_, CallList>) -> PyResult<Input> {
         let mut list = list.borrow_mut();
-        if !list.network.is(&self.network) && !list.network.get().is(self.network.get()) {
+        let network = &list.numbers.network;
+        if !network.is(&self.network) && !network.get().is(self.network.get()) {
             return Err(CallError::new_err(
                 "expected a call list of the engine's network, got one of another",
             ));

@@ -210,8 +210,9 @@ def replay(b, steps):
             b.give(step[1], *step[2])
         elif step[0] == "call":
             b.call(step[1], *step[2])
-        else:
-            b.emit(step[1])
+    emitted = [step[1] for step in steps if step[0] == "emit"]
+    if emitted:
+        b.emit(*emitted)
 
 
 async def replay_with_awaits(b, steps):

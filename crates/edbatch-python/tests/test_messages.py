@@ -32,6 +32,10 @@ def test_calls_say_which_operand_does_not_fit():
         b.call(node, 3, leaf)  # HERE
     with raises(TypeError, "call of node: children: expected a value, an int, got None"):
         b.call(node, 3, [None])  # HERE
+    with raises(TypeError, "call of score: root: expected a value, an int, got None"):
+        b.call(model.score, None)  # HERE
+    with raises(ed.CallError, "call of score: expected 1 operand (a value for root), got 5"):
+        b.call(model.score, 0, 0, 0, 0, 0)  # HERE
     with raises(ed.CallError, "call of node: children: expected at least one value, got none"):
         b.call(node, 3, [])  # HERE
     with raises(ed.CallError, "call of node: children: value 9 does not exist: the last one is 1"):
@@ -45,7 +49,8 @@ def test_calls_say_which_operand_does_not_fit():
     with raises(TypeError):
         b.call("node", 3, [none])  # HERE
     with raises(ed.CallError, "emit: value 2 does not exist: the last one is 1"):
-        b.emit(2)  # HERE
+        b.emit(0, 2, 1)  # HERE
+    assert repr(b) == "<edbatch.CallList: 2 calls, 1 emitted>"
     with raises(ed.CallError, "emit: value 0 does not exist: there is none yet"):
         ed.CallList(model.net).emit(0)  # HERE
     b.clear()
