@@ -12,6 +12,7 @@ mini-batch needs, is timed separately, in favour of this program.
 
 import ctypes
 import os
+import pickle
 import re
 import sys
 import time
@@ -210,13 +211,28 @@ MODELS = {
 }
 
 
-def describe(model, cells, batch):
-    """Returns the expression of all results of a mini-batch."""
+class Inference:
+    """Computes the wanted values of a mini-batch."""
+
+    def __init__(self, collection):
+        """`collection` has the parameters."""
+
+    def expression(self, wanted, number):
+        """Returns an expression of the wanted values, a list of expressions."""
+        return dy.concatenate(wanted)
+
+    def compute(self, expression):
+        expression.forward()
+        return expression.npvalue()
+
+
+def described(model, cells, batch):
+    """Describes the calls of a mini-batch. Returns the expressions of the wanted values."""
     made = []
     for cell, rows, values in batch["calls"]:
         read = [made[value] if value >= 0 else None for value in values]
         made.append(model.call(cells[cell], rows, read))
-    return dy.concatenate([made[value] for value in batch["wanted"]])
+    return [made[value] for value in batch["wanted"]]
 
 
 def library():
@@ -236,12 +252,12 @@ def version():
     return f"{dy.__version__} ({compiler} {' '.join(dict.fromkeys(kept))})"
 
 
-def main():
+def main(job=Inference, models=MODELS):
     graphs = protocol.read_graphs(FOLDER)
     cells = graphs["cells"]
     # The collection owns the parameters, so it must outlive the model.
     weights = Weights(FOLDER)
-    model = MODELS[graphs["model"]](weights, cells)
+    model, job = models[graphs["model"]](weights, cells), job(weights.collection)
     # The library reads the option's variable in every run; Python has no name for it.
     strategy = ctypes.c_int.in_dll(ctypes.CDLL(library()), "_ZN5dynet14autobatch_flagE")
     batches, strategies = {}, {}
@@ -252,31 +268,38 @@ def main():
         strategy.value = chosen
         began = time.perf_counter()
         dy.renew_cg()
-        results = describe(model, cells, batches[count, number])
-        described = time.perf_counter()
-        results.forward()
-        values = results.npvalue()
-        return (time.perf_counter() - described, described - began), values
+        expression = job.expression(described(model, cells, batches[count, number]), number)
+        ready = time.perf_counter()
+        values = job.compute(expression)
+        return (time.perf_counter() - ready, ready - began), values
 
-    def seconds(chosen, count):
-        """Returns the time of the first mini-batch, or infinity if a strategy cannot run it."""
+    def tried(chosen, count):
+        """Runs the first mini-batch four times in a process of its own, which may crash. Returns
+        the least time of the last three, and all results; or none."""
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
-            expected = run_by(1, count, 0)[1]
-            runs = [run_by(chosen, count, 0) for _ in range(3)]
-            if np.allclose(runs[0][1], expected, atol=1e-5):
-                os.write(writer, repr(min(run[0][0] for run in runs)).encode())
-            os._exit(0)
+            try:
+                runs = [run_by(chosen, count, 0) for _ in range(4)]
+                seconds, results = min(run[0][0] for run in runs[1:]), [run[1] for run in runs]
+                with os.fdopen(writer, "wb") as answer:
+                    pickle.dump((seconds, results), answer)
+            finally:
+                os._exit(0)
         os.close(writer)
-        with os.fdopen(reader) as answer:
-            text = answer.read()
+        with os.fdopen(reader, "rb") as answer:
+            answer = answer.read()
         os.waitpid(child, 0)
-        return float(text or "inf")
+        return pickle.loads(answer) if answer else None
 
     def fastest(count):
         if count not in strategies:
-            strategies[count] = min((1, 2, 3), key=lambda chosen: seconds(chosen, count))
+            (first, expected), *others = (tried(chosen, count) for chosen in (1, 2, 3))
+            seconds = [first]
+            for other in others:
+                right = other and np.allclose(other[1], expected, atol=1e-5)
+                seconds.append(other[0] if right else float("inf"))
+            strategies[count] = 1 + seconds.index(min(seconds))
         return strategies[count]
 
     protocol.serve(

@@ -65,7 +65,7 @@ pub struct Options {
     /// Real sets from this folder, made by `cargo xtask data fetch`; otherwise generated ones
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Also other people's programs, if they are installed: PyTorch, DyNet; in training, PyTorch
+    /// Also other people's programs, if they are installed: PyTorch, DyNet
     #[arg(long)]
     pub peers: bool,
     /// File of records, one a line [default: target/bench/records.jsonl]

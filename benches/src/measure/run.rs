@@ -23,7 +23,7 @@ use crate::measure::sets::SetError;
 use crate::measure::soak::soak;
 use crate::measure::systems::System;
 use crate::measure::throughput::{self, Setting, learned_by_paper, throughput};
-use crate::measure::training::{TRAINED, training};
+use crate::measure::training::{PEERS, TRAINED, training};
 use crate::paper::CORTEX;
 use crate::record::{Breakdown, Figures, Throughput};
 
@@ -322,8 +322,9 @@ impl<'a> Steps<'a> {
         let trained = families.iter().filter(|family| TRAINED.contains(&family.model));
         let mut trained: Vec<&Family> = trained.collect();
         trained.dedup_by_key(|family| family.model);
-        let peers = options.peers && !trained.is_empty() && Program::PyTorch.is_installed();
-        let suffix = if peers { ", peers" } else { "" };
+        let peers = PEERS.into_iter().filter(|_| options.peers && !trained.is_empty());
+        let peers: Vec<Program> = peers.filter(|program| program.is_installed()).collect();
+        let suffix = if peers.is_empty() { "" } else { ", peers" };
         for family in trained {
             for (hidden, batch) in options.hidden(family).into_iter().flat_map(|hidden| {
                 options.batches(Part::Training).into_iter().map(move |batch| (hidden, batch))
@@ -331,10 +332,11 @@ impl<'a> Steps<'a> {
                 for threads in options.setting(hidden, batch, vec![]).threads {
                     let sized = sized(family, hidden, batch);
                     let name = format!("training: {sized}, {threads} threads{suffix}");
+                    let peers = peers.clone();
                     self.add(name, Pace::Once, 4.0, move |_, seconds, say| {
                         let seconds = seconds.unwrap_or(30.0);
                         let size = (hidden, batch, threads);
-                        let measured = training(family, size, peers, seconds, say)?;
+                        let measured = training(family, size, &peers, seconds, say)?;
                         Ok(Some(vec![Figures::Training(measured)]))
                     });
                 }

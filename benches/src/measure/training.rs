@@ -2,10 +2,10 @@
 //!
 //! For each mini-batch, a trainer runs forward and back, sums the gradients of all parameters, and
 //! updates the parameters by SGD. A second trainer does the same with Adam. Then an engine runs the
-//! mini-batch forward. With `--peers`, PyTorch trains the same model on it by SGD, from the same
-//! weights; the losses of the first steps are compared before anything is timed. Every emitted row
-//! has a target. The figures are medians over passes over the whole set; between passes the peak of
-//! the core is measured.
+//! mini-batch forward. With `--peers`, PyTorch and DyNet train the same model on it by SGD, from the
+//! same weights; the losses of the first steps are compared before anything is timed. Every emitted
+//! row has a target. The figures are medians over passes over the whole set; between passes the
+//! peak of the core is measured.
 
 use std::time::Instant;
 
@@ -17,6 +17,7 @@ use edbatch_runtime::kernels::{Level, roofline};
 use crate::Failure;
 use crate::measure::families::Family;
 use crate::measure::flops::flops;
+use crate::measure::peers::program::Program;
 use crate::measure::peers::training::{COMPARED, Twin};
 use crate::measure::systems::weights;
 use crate::measure::workload::{MiniBatch, Part};
@@ -27,6 +28,9 @@ use crate::spread::Spread;
 /// The models measured: one for trees, one for chains, one for lattices.
 pub const TRAINED: [&str; 3] = ["tree_lstm", "bilstm_tagger", "lattice_lstm"];
 
+/// The other programs that train.
+pub const PEERS: [Program; 2] = [Program::PyTorch, Program::DyNet];
+
 /// The rate of SGD: the targets have no meaning, but the first losses show whether updates agree.
 pub const RATE: f64 = 1e-3;
 
@@ -34,7 +38,7 @@ pub const RATE: f64 = 1e-3;
 const MAX_PASSES: usize = 9;
 
 /// The figures of one pass over the mini-batches of a set. Seconds of the trainer by part of a
-/// step, of the trainer with Adam, of the engine, and of PyTorch; and bytes.
+/// step, of the trainer with Adam, of the engine, and of other programs; and bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pass {
     /// Deciding, forward, back, sums, and the update by SGD.
@@ -43,8 +47,8 @@ pub struct Pass {
     pub adam: f64,
     /// The engine's run.
     pub engine: f64,
-    /// PyTorch's steps, or zero.
-    pub twin: f64,
+    /// The steps of other programs.
+    pub twins: [f64; PEERS.len()],
     /// The largest arena of the trainer, and of the engine.
     pub arenas: [usize; 2],
     /// The bytes of the weights of both trainers.
@@ -59,8 +63,8 @@ pub trait Passes {
     /// Trains on the first mini-batches by SGD. Returns their losses.
     fn losses(&mut self, count: usize) -> Result<Vec<f32>, Failure>;
 
-    /// Runs all mini-batches once, each also by the twin, if there is one.
-    fn pass(&mut self, twin: Option<&mut Twin>) -> Result<Pass, Failure>;
+    /// Runs all mini-batches once, each also by the twins.
+    fn pass(&mut self, twins: &mut [Twin]) -> Result<Pass, Failure>;
 }
 
 /// Two trainers and an engine, and their mini-batches.
@@ -112,7 +116,7 @@ impl<M: Model> Passes for OfModel<M> {
             .collect()
     }
 
-    fn pass(&mut self, mut twin: Option<&mut Twin>) -> Result<Pass, Failure> {
+    fn pass(&mut self, twins: &mut [Twin]) -> Result<Pass, Failure> {
         let mut pass = Pass::default();
         let before = self.trainer.times();
         for (number, (inputs, targets)) in self.mini_batches.iter().enumerate() {
@@ -121,8 +125,8 @@ impl<M: Model> Passes for OfModel<M> {
             let started = Instant::now();
             self.engine.run(inputs)?;
             pass.engine += started.elapsed().as_secs_f64();
-            if let Some(twin) = &mut twin {
-                pass.twin += twin.step(number)?;
+            for (twin, seconds) in twins.iter_mut().zip(&mut pass.twins) {
+                *seconds += twin.step(number)?;
             }
         }
         let seconds = |of: fn(&Times) -> std::time::Duration| {
@@ -143,11 +147,11 @@ fn all(times: &Times) -> f64 {
     (decide + forward + back + sums + update).as_secs_f64()
 }
 
-/// Measures a model on its whole set; with `peers`, also PyTorch on one thread.
+/// Measures a model on its whole set; on one thread, also other programs.
 pub fn training(
     family: &Family,
     (hidden, batch, threads): (usize, usize, usize),
-    peers: bool,
+    peers: &[Program],
     seconds: f64,
     mut say: impl FnMut(&str),
 ) -> Result<Training, Failure> {
@@ -163,20 +167,23 @@ pub fn training(
         .sum();
     let parameters = weights(workload.network());
     let mut passes = workload.training(&parameters, threads, &mini_batches)?;
-    let mut twin = match peers && threads == 1 {
-        true => Twin::start(family.model, &*workload, &parameters, &mini_batches, &*passes)?,
-        false => None,
-    };
-    if let Some(twin) = &mut twin {
-        say("comparing the first losses with PyTorch's");
-        twin.compare(&passes.losses(COMPARED)?)?;
+    let mut twins = Vec::new();
+    for &program in peers.iter().filter(|_| threads == 1) {
+        say(&format!("starting {}", program.name()));
+        let (weights, model) = (&parameters, family.model);
+        twins.extend(Twin::start(program, model, &*workload, weights, &mini_batches, &*passes)?);
     }
-    passes.pass(twin.as_mut())?;
+    if !twins.is_empty() {
+        say("comparing the first losses");
+        let losses = passes.losses(COMPARED)?;
+        twins.iter_mut().try_for_each(|twin| twin.compare(&losses))?;
+    }
+    passes.pass(&mut twins)?;
     let (mut all, mut peaks, began): (Vec<Pass>, _, _) = (vec![], vec![], Instant::now());
     while all.len() < 3 || (all.len() < MAX_PASSES && began.elapsed().as_secs_f64() < seconds) {
         say(&format!("training, pass {}", all.len() + 1));
         peaks.push(roofline::peak_gflops(Level::detect()));
-        all.push(passes.pass(twin.as_mut())?);
+        all.push(passes.pass(&mut twins)?);
     }
     let of = |value: &dyn Fn(&Pass) -> f64| {
         Spread::of(&all.iter().map(value).collect::<Vec<f64>>()).median
@@ -210,6 +217,10 @@ pub fn training(
         weight_bytes: last.weights[0],
         adam_weight_bytes: last.weights[1],
         passes: all.len(),
-        pytorch: twin.map(|twin| twin.record(instances as f64 / of(&|pass| pass.twin))),
+        peers: twins
+            .into_iter()
+            .enumerate()
+            .map(|(index, twin)| twin.record(instances as f64 / of(&|pass| pass.twins[index])))
+            .collect(),
     })
 }

@@ -42,14 +42,16 @@ pub struct Training {
     pub adam_weight_bytes: usize,
     /// The number of passes.
     pub passes: usize,
-    /// PyTorch in the same passes, if it was measured.
+    /// Other programs in the same passes.
     #[serde(default)]
-    pub pytorch: Option<TrainingPeer>,
+    pub peers: Vec<TrainingPeer>,
 }
 
 /// Speed of another program that trains with updates by SGD.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct TrainingPeer {
+    /// Its name.
+    pub program: String,
     /// Its version.
     pub version: String,
     /// Instances forward, back and updated.

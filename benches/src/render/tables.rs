@@ -1,10 +1,11 @@
 //! Complete tables of the measurements, one or more for each part.
 
+use crate::measure::peers::program::Program;
 use crate::measure::systems::System;
 use crate::paper::{LEARNING, PAPER_TABLE, PrintedCell};
 use crate::record::finding::Finding;
 use crate::record::sorted::Sorted;
-use crate::record::training::{Training, TrainingPeer};
+use crate::record::training::Training;
 use crate::record::{
     Breakdown, Cell, Counts, Growth, Learn, Peer, PqTrees, Record, Rule, Throughput,
 };
@@ -251,7 +252,7 @@ fn growth(records: &[&Growth]) -> Table {
 }
 
 /// Speed of training, shares of the parts of a step, and other speeds in the same passes.
-pub(super) const TRAINING: [Column<Training>; 16] = [
+pub(super) const TRAINING: [Column<Training>; 17] = [
     ("model", |r| r.case.model.clone()),
     ("set", |r| r.case.input.clone()),
     ("H", |r| r.case.hidden.to_string()),
@@ -266,14 +267,20 @@ pub(super) const TRAINING: [Column<Training>; 16] = [
     ("update", |r| percent(r.update)),
     ("Adam", |r| format!("{:.3}", r.adam)),
     ("engine", |r| whole(r.forward_instances_per_second)),
-    ("PyTorch", |r| {
-        r.pytorch.as_ref().map_or("-".into(), |theirs| whole(theirs.instances_per_second))
-    }),
-    ("/ PyTorch", |r| {
-        let ratio = |theirs: &TrainingPeer| r.instances_per_second / theirs.instances_per_second;
-        r.pytorch.as_ref().map_or("-".into(), |theirs| format!("{:.1}", ratio(theirs)))
+    ("PyTorch", |r| speed_of(r, Program::PyTorch)),
+    ("DyNet", |r| speed_of(r, Program::DyNet)),
+    ("ours / best", |r| {
+        let speeds = r.peers.iter().map(|theirs| theirs.instances_per_second);
+        let best = speeds.reduce(f64::max);
+        best.map_or("-".into(), |best| format!("{:.1}", r.instances_per_second / best))
     }),
 ];
+
+/// The speed of another program, if it was measured.
+fn speed_of(record: &Training, program: Program) -> String {
+    let theirs = record.peers.iter().find(|peer| peer.program == program.name());
+    theirs.map_or("-".into(), |theirs| whole(theirs.instances_per_second))
+}
 
 fn training(records: &[&Training]) -> Table {
     let memory: [Column<Training>; 4] = [
@@ -284,8 +291,8 @@ fn training(records: &[&Training]) -> Table {
     ];
     Table::of(
         "Training on whole sets: instances a second with an update by SGD, shares of the time, the \
-         time of Adam over that of SGD, an engine forward, and PyTorch; of peak: three times the \
-         FLOPs of the equations",
+         time of Adam over that of SGD, an engine forward, and other programs; of peak: three \
+         times the FLOPs of the equations",
         2,
         &[&TRAINING[..], &memory].concat(),
         records,

@@ -15,19 +15,21 @@ use crate::sample;
 
 #[test]
 fn scripts_have_the_models_that_programs_know() {
-    let pytorch = |model: &str| Program::PyTorch.knows(model);
-    let dynet = |model: &str| Program::DyNet.knows(model);
-    let trained = |model: &str| TRAINED.contains(&model);
-    let scripts: [(_, &dyn Fn(&str) -> bool); 3] =
-        [("pytorch.py", &pytorch), ("dynet_peer.py", &dynet), ("pytorch_training.py", &trained)];
-    for (script, knows) in scripts {
+    let trained = |_: Program, model: &str| TRAINED.contains(&model);
+    let scripts = [
+        ("pytorch.py", Program::PyTorch, Program::knows as fn(_, &str) -> bool),
+        ("dynet_peer.py", Program::DyNet, Program::knows),
+        ("pytorch_training.py", Program::PyTorch, trained),
+        ("dynet_training.py", Program::DyNet, trained),
+    ];
+    for (script, program, knows) in scripts {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(script);
         let text = fs::read_to_string(path).unwrap();
         let (_, models) = text.split_once("\nMODELS = {").unwrap();
         let (models, _) = models.split_once("\n}").unwrap();
         for (model, _) in FAMILIES {
             let has = models.contains(&format!("\"{model}\":"));
-            assert_eq!(has, knows(model), "{model} in {script}");
+            assert_eq!(has, knows(program, model), "{model} in {script}");
         }
     }
 }
@@ -80,18 +82,22 @@ fn the_table_of_peers_has_the_best_of_each_program() {
 }
 
 #[test]
-fn the_table_of_training_has_pytorch_where_it_was_measured() {
+fn the_table_of_training_has_other_programs_where_they_were_measured() {
     let first = &sample::records()[0];
-    let record = |pytorch| {
-        let training = Training { instances_per_second: 3_000.0, pytorch, ..Training::default() };
+    let record = |peers| {
+        let training = Training { instances_per_second: 3_000.0, peers, ..Training::default() };
         Record { figures: Figures::Training(training), ..first.clone() }
     };
-    let peer = TrainingPeer { instances_per_second: 1_200.0, ..TrainingPeer::default() };
-    let blocks = blocks(&[record(Some(peer)), record(None)]);
+    let peer = |program: Program, instances_per_second| {
+        let program = program.name().into();
+        TrainingPeer { program, instances_per_second, ..TrainingPeer::default() }
+    };
+    let both = vec![peer(Program::PyTorch, 1_200.0), peer(Program::DyNet, 600.0)];
+    let blocks = blocks(&[record(both), record(vec![])]);
     let (_, table) = blocks.iter().find(|(name, _)| *name == "training").unwrap();
     let lines: Vec<&str> = table.as_ref().unwrap().trim_end().lines().rev().collect();
-    assert!(lines[0].ends_with("|-|-|") && lines[1].ends_with("|1,200|2.5|"), "{lines:?}");
-    assert!(lines[3].ends_with("|engine|PyTorch|/ PyTorch|"), "{lines:?}");
+    assert!(lines[0].ends_with("|-|-|-|") && lines[1].ends_with("|1,200|600|2.5|"), "{lines:?}");
+    assert!(lines[3].ends_with("|engine|PyTorch|DyNet|ours / best|"), "{lines:?}");
 }
 
 /// A script in place of Python. Its first four losses are zero.

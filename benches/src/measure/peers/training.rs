@@ -1,4 +1,4 @@
-//! PyTorch's training: the same steps from the same weights, in turns with ours.
+//! Other programs' training: the same steps from the same weights, in turns with ours.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ pub const COMPARED: usize = 4;
 /// Accepted difference of losses, relative to the smallest one.
 const TOLERANCE: f64 = 1e-4;
 
-/// A process that trains the same model in PyTorch.
+/// A process of another program that trains the same model.
 pub struct Twin {
     folder: TempDir,
     process: Process,
@@ -28,6 +28,7 @@ pub struct Twin {
 impl Twin {
     /// Starts the process, unless it cannot run the model.
     pub fn start(
+        program: Program,
         model: &str,
         workload: &dyn Workload,
         parameters: &Parameters,
@@ -37,8 +38,11 @@ impl Twin {
         let folder = filled(model, workload, parameters, mini_batches)?;
         let training = serde_json::json!({ "rate": RATE, "targets": passes.targets() });
         fs::write(folder.path().join("training.json"), training.to_string())?;
-        let command = script_on(folder.path(), "pytorch_training.py", &[]);
-        let process = Process::start(Program::PyTorch, command)?;
+        let script = match program {
+            Program::DyNet => "dynet_training.py",
+            _ => "pytorch_training.py",
+        };
+        let process = Process::start(program, script_on(folder.path(), script, &[]))?;
         Ok(process.map(|process| Self { folder, process, difference: 0.0 }))
     }
 
@@ -49,9 +53,10 @@ impl Twin {
         let found = difference(&self.folder.path().join("results.f32"), losses)?;
         self.difference = found / f64::from(smallest);
         if self.difference > TOLERANCE {
+            let (program, steps) = (self.process.program.name(), losses.len());
             return Err(format!(
-                "PyTorch: the losses of the first {} steps differ from {losses:?} by up to {found}",
-                losses.len()
+                "{program}: the losses of the first {steps} steps differ from {losses:?} by up to \
+                 {found}"
             )
             .into());
         }
@@ -67,9 +72,13 @@ impl Twin {
 
     /// Returns the record of a speed in instances a second.
     pub fn record(self, instances_per_second: f64) -> TrainingPeer {
-        let Self { process: Process { version, preparing, computing, .. }, difference, .. } = &self;
-        let prepared_instances_per_second = instances_per_second / (1.0 + preparing / computing);
-        let (version, difference) = (version.clone(), *difference);
-        TrainingPeer { version, instances_per_second, prepared_instances_per_second, difference }
+        let Self { process: Process { program, version, preparing, computing, .. }, .. } = &self;
+        TrainingPeer {
+            program: program.name().into(),
+            version: version.clone(),
+            instances_per_second,
+            prepared_instances_per_second: instances_per_second / (1.0 + preparing / computing),
+            difference: self.difference,
+        }
     }
 }
