@@ -66,6 +66,8 @@ impl<'a> Sorted<'a> {
                 Figures::Training(figures) => sorted.trainings.push(figures),
             }
         }
+        let key = |it: &&'a Training| (&it.case.model, it.case.hidden, it.case.batch);
+        sorted.trainings.sort_by_key(key);
         sorted
     }
 

@@ -101,7 +101,8 @@ impl Network {
         name: &str,
         fields: impl IntoIterator<Item = (&'f str, Shape)>,
     ) -> Result<RecordId, CellError> {
-        let error = |message: &str| Err(CellError::new(name, "record", &[], message));
+        let record = format!("record {name}");
+        let error = |message: &str| Err(CellError::new("", &record, &[], message));
         // Bounds the work for an iterator that is too long.
         let fields: Vec<(&str, Shape)> = fields.into_iter().take(MAX_ITEMS + 1).collect();
         if fields.is_empty() {
@@ -114,8 +115,8 @@ impl Network {
             return error("a unique name, got the name of another record");
         }
         if let Some((field, shape)) = fields.iter().find(|(_, shape)| !shape.is_valid()) {
-            let operation = format!("field {field}");
-            return Err(CellError::new(name, &operation, &[*shape], VALID_SIZE));
+            let operation = format!("{record}: field {field}");
+            return Err(CellError::new("", &operation, &[*shape], VALID_SIZE));
         }
         let id = RecordId(match u16::try_from(self.declarations.records.len()) {
             Ok(id) => id,

@@ -134,7 +134,7 @@ impl Numbers {
                 0 => "there is none yet".to_string(),
                 _ => format!("the last one is {}", end - 1),
             };
-            format!("value {number} does not exist: {last}")
+            format!("value {number} does not exist: {last}. Values belong to one input")
         } else if number >= 0 {
             format!(
                 "value {number} was made before an await or `clear`, and was not carried: pass it \

@@ -85,10 +85,6 @@ impl Engine {
         )
     }
 
-    fn wire(&self, run: &Run, inputs: &Bound<'_, PyAny>) -> PyResult<Vec<Input>> {
-        inputs.try_iter()?.map(|input| self.wirer.wire(run, &input?)).collect()
-    }
-
     /// Wires inputs, and runs them without the interpreter.
     fn results(
         &self,
@@ -118,7 +114,7 @@ impl Engine {
     fn run_graphs(&self, py: Python<'_>, inputs: &Bound<'_, PyAny>) -> PyResult<Vec<graph::Graph>> {
         let mut engine = self.lock()?;
         let engine: &mut edbatch::Engine<Wired> = &mut engine;
-        let wired = self.wire(&Run::of(engine.model()), inputs)?;
+        let wired = self.wirer.wire_all(&Run::of(engine.model()), inputs)?;
         let graphs = py.detach(|| engine.graphs(&wired));
         graphs.map_err(|error| failure(py, &[wired], error))
     }
@@ -188,7 +184,7 @@ impl Engine {
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let mut engine = self.lock()?;
         let run = Run::of(engine.model());
-        let inputs = self.wire(&run, inputs)?;
+        let inputs = self.wirer.wire_all(&run, inputs)?;
         let results = self.results(py, &mut engine, run, &inputs)?;
         let all = inputs.len();
         self.wirer.recycle(inputs);
@@ -209,7 +205,7 @@ impl Engine {
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let mut engine = self.lock()?;
         let run = Run::of(engine.model());
-        let inputs = self.wire(&run, inputs)?;
+        let inputs = self.wirer.wire_all(&run, inputs)?;
         let results = self.results(py, &mut engine, run, &inputs)?;
         self.wirer.recycle(inputs);
         let arrays = results.into_iter().map(|result| match result {
@@ -278,7 +274,7 @@ impl Engine {
         let mut engine = self.lock()?;
         let engine: &mut edbatch::Engine<Wired> = &mut engine;
         let run = Run::of(engine.model());
-        let wired = mini_batches.try_iter()?.map(|inputs| self.wire(&run, &inputs?));
+        let wired = mini_batches.try_iter()?.map(|inputs| self.wirer.wire_all(&run, &inputs?));
         let wired = wired.collect::<PyResult<Vec<_>>>()?;
         let outcome = py.detach(|| {
             let slices: Vec<&[Input]> = wired.iter().map(Vec::as_slice).collect();

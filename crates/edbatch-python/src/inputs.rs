@@ -55,6 +55,18 @@ impl Wirer {
         }
     }
 
+    /// Wires all inputs of a run.
+    ///
+    /// # Errors
+    /// Like [`wire`](Self::wire), and if the object is no list of inputs.
+    pub(crate) fn wire_all(&self, run: &Run, inputs: &Bound<'_, PyAny>) -> PyResult<Vec<Input>> {
+        let each = inputs.try_iter().map_err(|_| {
+            let got = type_name(inputs);
+            PyTypeError::new_err(format!("inputs: expected a list of inputs, got {got}"))
+        })?;
+        each.map(|input| self.wire(run, &input?)).collect()
+    }
+
     /// Wires an input. An input that raises has failed.
     ///
     /// # Errors
@@ -84,8 +96,8 @@ impl Wirer {
             (Some(build), _) => self.built(run, build.bind(object.py()), object),
             (None, Some(folder)) => line(folder, number, object),
             (None, None) => Err(PyTypeError::new_err(format!(
-                "expected a CallList, got {}: for inputs of your own, give the engine a function, \
-                 Engine(network, weights, build)",
+                "expected a CallList, got {}: inputs of your own need a function that wires them, \
+                 the argument `build` of Engine or Trainer",
                 type_name(object)
             ))),
         }
@@ -121,6 +133,12 @@ impl Wirer {
             return Ok(Input::new(Wiring::Coroutine(task, Mutex::new(Some(first))), calls));
         }
         let list = Build::end(&b)?;
+        if list.emitted().is_empty() && !returned.is_none() {
+            return Err(PyTypeError::new_err(format!(
+                "`build` emitted nothing, and returned {}: call `b.emit(value)` for each output",
+                type_name(&returned)
+            )));
+        }
         let calls = list.graph().nodes();
         Ok(Input::new(Wiring::Built(list), calls))
     }

@@ -30,7 +30,7 @@ use crate::{arrays, exclusive};
 /// `train` is a step for a cross-entropy; `forward` and `backward` leave the loss to you.
 /// Gradients add up until `update` or `clear_gradients`.
 ///
-/// Options: `optimizer`, `rate` (its change by epochs: "step:EVERY:FACTOR", "exponential:FACTOR",
+/// Options: `optimizer` (`adam()` by default), `rate` (its change by epochs: "step:EVERY:FACTOR", "exponential:FACTOR",
 /// "cosine:EPOCHS" or "plateau:FACTOR:PATIENCE"), `warm_up` (a number of updates), `groups` (a
 /// Group for each prefix of names), `clip_norm` or `clip_value`, `given_gradients` for `backward`,
 /// `seed` of dropout, `dropout=False` to turn it off, and `threads`, `policy`, `memory_limit` and
@@ -98,8 +98,7 @@ impl Trainer {
         let mut trainer = self.lock()?;
         let trainer: &mut edbatch::Trainer<Wired> = &mut trainer;
         let of_inputs = Run::of(trainer.model());
-        let wired = inputs.try_iter()?.map(|input| self.wirer.wire(&of_inputs, &input?));
-        let wired = wired.collect::<PyResult<Vec<Input>>>()?;
+        let wired = self.wirer.wire_all(&of_inputs, inputs)?;
         let done = py.detach(|| run(trainer, &wired));
         let done = done.map_err(|error| failure(py, &wired, error));
         self.wirer.recycle(wired);

@@ -191,7 +191,7 @@ def test_attributes_of_fields_say_which_there_are():
 def test_declarations_say_what_is_wrong():
     net, other = ed.Network(), ed.Network()
     state, foreign = net.record("state", h=4), other.record("foreign", h=4)
-    with raises(ed.CellError, "state: record: expected a unique name"):
+    with raises(ed.CellError, "record state: expected a unique name"):
         net.record("state", h=4)  # HERE
     with raises(ed.CellError, "empty", "at least one field"):
         net.record("empty")  # HERE

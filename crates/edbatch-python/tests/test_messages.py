@@ -169,6 +169,28 @@ def test_awaits_of_anything_else_say_so():
         model.engine(twice).run(trees(1))
 
 
+def test_mistakes_of_beginners_are_named():
+    model, cached = Trees(), {}
+
+    def returns(b, tree):
+        return model.wire(b, tree)
+
+    def caches(b, tree):
+        if not cached:
+            cached["leaf"] = b.call(model.node, 3, [model.none])
+        b.emit(cached["leaf"])  # HERE
+
+    with pytest.raises(TypeError, match="`build` emitted nothing, and returned int: call `b.emit"):
+        model.engine(returns).run(trees(1))
+    with raises(ed.CallError, "value 0 does not exist: there is none yet. Values belong to one"):
+        model.engine(caches).run(trees(2))
+    for run in (model.engine().run, ed.Trainer(model.net, model.weights).forward):
+        with pytest.raises(TypeError, match="inputs: expected a list of inputs, got int"):
+            run(3)
+    with pytest.raises(TypeError, match="the argument `build` of Engine or Trainer"):
+        ed.Trainer(model.net, model.weights).forward(trees(1))
+
+
 def test_an_interface_that_is_kept_is_of_no_use():
     model, kept = Trees(), []
 
@@ -200,7 +222,7 @@ def test_options_and_inputs_say_what_was_expected(tmp_path):
     with raises(MemoryError, "expected at most 1000 bytes"):
         model.engine(memory_limit=1000).run(trees(1))  # HERE
     plain = ed.Engine(model.net, model.weights)
-    with raises(TypeError, "expected a CallList, got tuple: for inputs of your own, give the"):
+    with raises(TypeError, "expected a CallList, got tuple: inputs of your own need a function"):
         plain.run(trees(1))  # HERE
     other = Trees(width=9)
     with raises(ed.CallError, "expected a call list of the engine's network, got one of another"):

@@ -326,12 +326,12 @@ fn invalid_declarations_are_errors() {
     };
     check(
         network.record("state", [("c", Vector(4))]).map(drop),
-        "cell state: record: expected a unique name, got the name of another record",
+        "record state: expected a unique name, got the name of another record",
     );
-    check(network.record("empty", []).map(drop), "cell empty: record: expected at least one field");
+    check(network.record("empty", []).map(drop), "record empty: expected at least one field");
     check(
         network.record("large", [("m", Matrix(1 << 16, 1 << 15))]).map(drop),
-        "cell large: field m of [65536, 32768]: expected at least one element and fewer than 2^31",
+        "record large: field m of [65536, 32768]: expected at least one element and fewer than 2^31",
     );
     check(
         network.initial(RecordId(3), &["h0"]).map(drop),
@@ -415,7 +415,7 @@ fn items_with_a_16_bit_index_are_limited() {
     let mut network = Network::new();
     let mut records = (0..=1 << 16).map(|i| network.record(&format!("r{i}"), [("x", Vector(1))]));
     let error = records.find_map(Result::err).unwrap().to_string();
-    assert_eq!(error, "cell r65536: record: expected at most 65536 records in a network");
+    assert_eq!(error, "record r65536: expected at most 65536 records in a network");
 }
 
 fn hostile_dims() -> impl Strategy<Value = Vec<usize>> {

@@ -99,11 +99,8 @@ impl<'a> Reader<'a> {
         for FieldItem { name: Name(field), shape } in &fields {
             shapes.push((field.as_str(), self.shape(raw, shape)?));
         }
-        let id = self.network.record(&name, shapes).map_err(|error| {
-            // The declaration calls it a cell.
-            let operation = format!("record {}: {}", error.cell, error.operation);
-            self.invalid(raw, &CellError { cell: String::new(), operation, ..error })
-        })?;
+        let declared = self.network.record(&name, shapes);
+        let id = declared.map_err(|error| self.invalid(raw, &error))?;
         self.records.insert(name, id);
         Ok(())
     }

@@ -91,12 +91,12 @@ fn faults_have_a_place_and_an_expectation() {
     check(
         "{\"name\": \"pair\"",
         "{\"name\": \"state\"",
-        "4:3: expected a unique name, got the name of another record (record state: record)",
+        "4:3: expected a unique name, got the name of another record (record state)",
     );
     check(
         "\"name\": \"state\", \"fields\": [{\"name\": \"h\", \"shape\": [4]}]",
         "\"name\": \"state\", \"fields\": []",
-        "3:3: expected at least one field, got record state: record",
+        "3:3: expected at least one field, got record state",
     );
     let shape = "a shape [n] or [rows, columns] of at least one element and fewer than 2^31";
     check(

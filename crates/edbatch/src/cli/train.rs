@@ -186,6 +186,9 @@ impl Train {
             Examples::read(&folder, std::slice::from_ref(file), targets.as_slice())
         };
         let train = Examples::read(&folder, &self.input, &self.targets)?;
+        if !train.targets.iter().flatten().any(Option::is_some) {
+            return Err(Failure::at(&self.input[0], "expected targets, got none"));
+        }
         let valid = files(&self.valid, &self.valid_targets)?;
         let test = self.test.as_ref().map(|test| files(test, &self.test_targets)).transpose()?;
         word_dropout::check(&folder, self.word_dropout)?;

@@ -376,6 +376,7 @@ fn wrong_options_are_errors_that_say_what_is_expected() {
             "no parameter of the model has a name that begins with `embde`",
         ),
         (&["--word-dropout", "1"], "expected a number from 0 to below 1"),
+        (&["--epochs", "0"], "0 is not in 1.."),
         (&["--targets", "@trees.txt", "@trees.txt"], "targets for each of 1 inputs, got 2"),
         (&["--log", "@trees.txt"], "choose another name for --log"),
         (&["--test-targets", "@trees.txt"], "--test <FILE>"),
@@ -386,8 +387,10 @@ fn wrong_options_are_errors_that_say_what_is_expected() {
     }
     scratch.write("empty.txt", "");
     scratch.write("labels.txt", "(9 a)\n");
+    scratch.write("none.txt", "(_ (_ a) (_ b))\n");
     for (file, expected) in [
         ("@empty.txt", "empty.txt: expected examples, got an empty file"),
+        ("@none.txt", "none.txt: expected targets, got none"),
         ("@labels.txt", "labels.txt:1:"),
         ("@absent.txt", "absent.txt"),
     ] {
@@ -397,6 +400,9 @@ fn wrong_options_are_errors_that_say_what_is_expected() {
         assert!(error.contains(expected), "{error}");
         assert!(!scratch.path("trained").exists());
     }
+    let error = scratch.error(&with(&TREES, &["--log", "@absent/log.jsonl"]));
+    assert!(error.contains("absent/log.jsonl"), "{error}");
+    assert!(!scratch.path("trained").exists());
     scratch.ok(&with(&TREES, &["--epochs", "1"]));
     let error = scratch.error(&TREES);
     assert!(error.contains("trained: expected a new or empty folder"), "{error}");
