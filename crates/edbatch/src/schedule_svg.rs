@@ -28,8 +28,8 @@ const BOX: (usize, usize, usize) = (34, 16, 26);
 /// The maximum width and height of the bars of a large graph.
 const CHART: (usize, usize) = (1600, 400);
 
-/// The maximum height of a frontier's bar, and the gap above it.
-const FRONTIER: (usize, usize) = (160, 8);
+/// The maximum height of a frontier's bar, and the gap above it, which has the caption.
+const FRONTIER: (usize, usize) = (160, 24);
 
 /// The height of the title and the legend.
 const TOP: usize = 56;
@@ -153,6 +153,11 @@ impl<D: Dag> Drawing<'_, D> {
         [first, distance, width]: [f64; 3],
         bottom: usize,
     ) {
+        line!(
+            svg,
+            r#"<text x="10" y="{}" font-size="11">ready before each batch</text>"#,
+            bottom + 16
+        );
         let mut frontier = Frontier::new(self.dag);
         let (mut before, mut is_shown) = (Vec::new(), shown.iter().peekable());
         for (index, batch) in self.schedule.batches().enumerate() {
