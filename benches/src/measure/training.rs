@@ -2,10 +2,10 @@
 //!
 //! For each mini-batch, a trainer runs forward and back, sums the gradients of all parameters, and
 //! updates the parameters by SGD. A second trainer does the same with Adam. Then an engine runs the
-//! mini-batch forward. With `--peers`, PyTorch and DyNet train the same model on it by SGD, from the
-//! same weights; the losses of the first steps are compared before anything is timed. Every emitted
-//! row has a target. The figures are medians over passes over the whole set; between passes the
-//! peak of the core is measured.
+//! mini-batch forward. With `--peers`, PyTorch and DyNet train the same model on it by SGD, from
+//! the same weights; the losses of the first steps are compared before anything is timed. Every
+//! emitted row has a target. The figures are medians over passes over the whole set; between passes
+//! the peak of the core is measured.
 
 use std::time::Instant;
 
