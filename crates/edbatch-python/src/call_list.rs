@@ -280,7 +280,9 @@ impl CallList {
     ///
     /// Raises CallError if an operand does not fit, and TypeError for a bool in its place.
     #[pyo3(
-        signature = (cell, first=Operand(None), second=Operand(None), third=Operand(None), /, *more),
+        signature = (
+            cell, first=Operand(None), second=Operand(None), third=Operand(None), /, *more
+        ),
         text_signature = "($self, cell, /, *operands)"
     )]
     fn call<'py>(

@@ -30,11 +30,12 @@ use crate::{arrays, exclusive};
 /// `train` is a step for a cross-entropy; `forward` and `backward` leave the loss to you.
 /// Gradients add up until `update` or `clear_gradients`.
 ///
-/// Options: `optimizer` (`adam()` by default), `rate` (its change by epochs: "step:EVERY:FACTOR", "exponential:FACTOR",
-/// "cosine:EPOCHS" or "plateau:FACTOR:PATIENCE"), `warm_up` (a number of updates), `groups` (a
-/// Group for each prefix of names), `clip_norm` or `clip_value`, `given_gradients` for `backward`,
-/// `seed` of dropout, `dropout=False` to turn it off, and `threads`, `policy`, `memory_limit` and
-/// `work` as for an Engine. Training is in f32 alone, on the CPU.
+/// Options: `optimizer` (`adam()` by default), `rate` (its change by epochs: "step:EVERY:FACTOR",
+/// "exponential:FACTOR", "cosine:EPOCHS" or "plateau:FACTOR:PATIENCE"), `warm_up` (a number of
+/// updates), `groups` (a Group for each prefix of names), `clip_norm` or `clip_value`,
+/// `given_gradients` for `backward`, `seed` of dropout, `dropout=False` to turn it off, and
+/// `threads`, `policy`, `memory_limit` and `work` as for an Engine. Training is in f32 alone, on
+/// the CPU.
 ///
 /// Raises WeightsError if the weights do not fit the network, and ValueError for invalid options.
 #[pyclass(frozen, weakref, module = "edbatch")]

@@ -330,8 +330,8 @@ fn invalid_declarations_are_errors() {
     );
     check(network.record("empty", []).map(drop), "record empty: expected at least one field");
     check(
-        network.record("large", [("m", Matrix(1 << 16, 1 << 15))]).map(drop),
-        "record large: field m of [65536, 32768]: expected at least one element and fewer than 2^31",
+        network.record("huge", [("m", Matrix(1 << 16, 1 << 15))]).map(drop),
+        "record huge: field m of [65536, 32768]: expected at least one element and fewer than 2^31",
     );
     check(
         network.initial(RecordId(3), &["h0"]).map(drop),
