@@ -193,7 +193,13 @@ def costs():
         for _ in range(n):
             call(node, left, left)
 
-    print(f"a method that does next to nothing: {nanoseconds(empty, n):.0f} ns")
+    weights = model.weights
+
+    def tensors():
+        for _ in range(n):
+            weights["out.bias"]
+
+    print(f"b.clear of an empty list: {nanoseconds(empty, n):.0f} ns")
     print(f"b.call of a leaf: {nanoseconds(leaves, n):.0f} ns")
     print(f"b.call of a node of two: {nanoseconds(nodes, n):.0f} ns")
     rng = random.Random(1)
@@ -207,7 +213,8 @@ def costs():
     kept.emit(kept.call(leaf, 7))
     lists = [kept] * n
     all_lists = nanoseconds(lambda: engine.run(lists), n)
-    print(f"an input of one call, its result as an array: {all_lists:.0f} ns")
+    print(f"an input of one call, run, its result as an array: {all_lists:.0f} ns")
+    print(f"a small array alone, a tensor of the weights: {nanoseconds(tensors, n):.0f} ns")
 
     async def awaits(b, rounds):
         state = b.call(leaf, 7)
