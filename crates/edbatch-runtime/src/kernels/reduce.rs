@@ -79,17 +79,20 @@ impl Reduce<'_> {
             simd.outlined(LogSumExp { rows: self.rows, range: first..end, out });
             return;
         }
-        out.copy_from_slice(self.rows.row(first, out.len()));
-        let scale = (end - first) as f32;
+        let row = self.rows.row(first, out.len());
+        if first + 1 == end {
+            return out.copy_from_slice(row);
+        }
+        let (scale, mut sums) = ((end - first) as f32, row.as_ptr());
         for i in first + 1..end {
             let row = self.rows.row(i, out.len());
             let last = i + 1 == end;
             for at in (0..out.len()).step_by(S::LANES) {
                 let lanes = S::LANES.min(out.len() - at);
-                // SAFETY: at + lanes <= out.len() == row.len().
+                // SAFETY: at + lanes <= out.len(), the length of `row` and of what `sums` points to.
                 let (sum, x) = unsafe {
                     (
-                        simd.load_first(out.as_ptr().add(at), lanes),
+                        simd.load_first(sums.add(at), lanes),
                         simd.load_first(row.as_ptr().add(at), lanes),
                     )
                 };
@@ -103,6 +106,7 @@ impl Reduce<'_> {
                 // SAFETY: at + lanes <= out.len().
                 unsafe { simd.store_first(out.as_mut_ptr().add(at), y, lanes) };
             }
+            sums = out.as_ptr();
         }
     }
 }
