@@ -89,7 +89,7 @@ impl Reduce<'_> {
             let last = i + 1 == end;
             for at in (0..out.len()).step_by(S::LANES) {
                 let lanes = S::LANES.min(out.len() - at);
-                // SAFETY: at + lanes <= out.len(), the length of `row` and of what `sums` points to.
+                // SAFETY: at + lanes <= out.len(), as `row` and the row at `sums` have this length.
                 let (sum, x) = unsafe {
                     (
                         simd.load_first(sums.add(at), lanes),
