@@ -142,7 +142,8 @@ fn succeeds(command: &str) -> bool {
 }
 
 /// Runs the tests whose results depend on the instruction set. The step `tests` runs them with the
-/// best set of the machine, other steps with the others. Mutants of cells are evaluated in float64.
+/// best set of the machine, other steps with the others. The step `tests` alone runs mutants of
+/// cells: they are evaluated in float64, without kernels.
 const AT_A_LEVEL: &str = "cargo test --workspace --all-features --test kernels --test goldens \
                           --test random_networks --test mutations --test real_inputs --test bf16 \
                           -- --skip cell_mutants --skip cells_that_lack";
