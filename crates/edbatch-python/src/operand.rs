@@ -106,27 +106,27 @@ pub(crate) fn check_columns(
     Err(cell.error(name, &shapes, expected))
 }
 
-/// Returns true for the key of `v[:, None]`.
-pub(crate) fn is_column(pair: &Bound<'_, PyTuple>) -> bool {
+/// Returns true for the key of `v[:, None]`, where `v` has this number of rows.
+pub(crate) fn is_column(pair: &Bound<'_, PyTuple>, rows: u32) -> bool {
     let all = |key: Bound<'_, PyAny>| {
-        key.cast::<PySlice>().is_ok_and(|slice| range_of(slice, 1) == Some((0, 1)))
+        key.cast::<PySlice>().is_ok_and(|slice| range_of(slice, rows) == Some((0, rows)))
     };
     pair.len() == 2
         && pair.get_item(0).is_ok_and(all)
         && pair.get_item(1).is_ok_and(|key| key.is_none())
 }
 
-/// Returns start and end of a slice without a step. Negative ones count from the end. They may be
-/// out of range.
-pub(crate) fn range_of(slice: &Bound<'_, PySlice>, rows: i64) -> Option<(i64, i64)> {
+/// Returns start and end of a slice without a step: a nonempty range of rows. Negative ones count
+/// from the end.
+pub(crate) fn range_of(slice: &Bound<'_, PySlice>, rows: u32) -> Option<(u32, u32)> {
     let part = |name, default: i64| -> Option<i64> {
         let part = slice.getattr(name).ok()?;
-        if part.is_none() {
-            return Some(default);
-        }
-        let part: i64 = part.extract().ok()?;
-        Some(if part < 0 { part + rows } else { part })
+        if part.is_none() { Some(default) } else { part.extract().ok() }
     };
-    (part("step", 1)? == 1).then_some(())?;
-    Some((part("start", 0)?, part("stop", rows)?))
+    let row = |name, default: u32| {
+        let row = part(name, default.into())?;
+        u32::try_from(if row < 0 { row.checked_add(rows.into())? } else { row }).ok()
+    };
+    let (start, end) = (row("start", 0)?, row("stop", rows)?);
+    (part("step", 1)? == 1 && start < end && end <= rows).then_some((start, end))
 }

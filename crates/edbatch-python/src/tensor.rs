@@ -157,25 +157,26 @@ impl Tensor {
     fn __getitem__(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<Self> {
         let Self { cell, shape, column, var } = slf.get();
         let cell = cell.bind(slf.py());
+        let rows = shape.rows_and_columns().0 as u32;
         if let Ok(pair) = key.cast::<PyTuple>()
-            && is_column(pair)
+            && is_column(pair, rows)
             && matches!(shape, Shape::Vector(_))
             && !column
         {
             let (cell, var, shape) = (cell.clone().unbind(), *var, *shape);
             return Ok(Self { cell, var, shape, column: true });
         }
-        let rows = shape.rows_and_columns().0 as i64;
         let range = key.cast::<PySlice>().ok().and_then(|slice| range_of(slice, rows));
         let Some((start, end)) = range else {
-            let expected = "a range of rows, x[a:b], or v[:, None] of a vector";
-            return Err(cell.get().error("index", &[*shape], expected));
+            let expected = format!(
+                "a range of rows, x[a:b], or v[:, None] of a vector, without a step and within \
+                 0..{rows}, got {}",
+                key.repr()?
+            );
+            return Err(cell.get().error("index", &[*shape], &expected));
         };
         let operand = var_of(cell, slf.as_any(), "slice")?;
-        // An empty range, or one that begins before the first row, is an error of the slice.
-        let start_row = u32::try_from(start).unwrap_or(u32::MAX);
-        let rows = u32::try_from(end - start).unwrap_or(0);
-        Self::made(cell, Op::Slice { start: start_row, rows }, vec![operand])
+        Self::made(cell, Op::Slice { start, rows: end - start }, vec![operand])
     }
 
     /// Multiplies every element by a number.

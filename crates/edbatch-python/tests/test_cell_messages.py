@@ -81,7 +81,8 @@ CELL_ERRORS = {
     ),
     "rows out of range": (
         lambda c, s, b: vector(c)[2:9],  # HERE
-        "slice 2..9 of [4]: expected a nonempty range of rows within 0..4",
+        "index of [4]: expected a range of rows, x[a:b], or v[:, None] of a vector, without a "
+        "step and within 0..4, got slice(2, 9, None)",
     ),
     "transpose of a vector": (
         lambda c, s, b: vector(c).T,  # HERE
