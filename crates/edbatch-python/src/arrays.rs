@@ -4,70 +4,68 @@ use edbatch::Rows;
 use edbatch::graph::Shape;
 use numpy::ndarray::Array2;
 use numpy::{
-    Element, PyArray1, PyArray2, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods,
-    PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
+    Element, PyArray1, PyArray2, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn,
+    PyUntypedArrayMethods,
 };
-use pyo3::exceptions::PyTypeError;
+use pyo3::PyTypeInfo;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyList;
 
-/// Reads floats: an array of float32 that is contiguous as it is, everything else by a copy.
-pub(crate) fn floats<'py>(object: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArrayDyn<'py, f32>> {
-    read(object, "float32")
+use crate::errors::WeightsError;
+
+/// Reads floats: an array of float32 in C order as it is, everything else by a copy.
+///
+/// # Errors
+/// `E`, with the name of the array, for elements that are not 32-bit floats.
+pub(crate) fn floats<'py, E: PyTypeInfo>(
+    object: &Bound<'py, PyAny>,
+    name: impl FnOnce() -> String,
+) -> PyResult<PyReadonlyArrayDyn<'py, f32>> {
+    // A subclass may mask elements.
+    if let Ok(array) = object.cast_exact::<PyArrayDyn<f32>>()
+        && array.is_c_contiguous()
+        && array.is_aligned()
+    {
+        return Ok(array.try_readonly()?);
+    }
+    let py = object.py();
+    let converted = function(py, "floats")?.call1((name(), object, py.get_type::<E>()))?;
+    Ok(converted.cast_into::<PyArrayDyn<f32>>()?.try_readonly()?)
 }
 
 /// Reads integers. Other integers than `T` are converted, if they fit.
-pub(crate) fn integers<T>(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<T>>
-where
-    T: Element + Copy + TryFrom<i64>,
-{
-    if let Ok(array) = object.cast::<PyArray1<T>>()
+///
+/// # Errors
+/// TypeError for anything but integers, and `E` for integers beyond the range of `T`.
+pub(crate) fn integers<T: Element + Copy, E: PyTypeInfo>(
+    name: &str,
+    object: &Bound<'_, PyAny>,
+) -> PyResult<Vec<T>> {
+    if let Ok(array) = object.cast_exact::<PyArray1<T>>()
         && let Ok(integers) = array.to_vec()
     {
         return Ok(integers);
     }
     let py = object.py();
-    let array = numpy_function(py, "asarray")?.call1((object,))?;
-    let array = array.cast::<PyUntypedArray>()?;
-    let kind = array.dtype().kind();
-    if array.ndim() != 1 || array.len() > 0 && !matches!(kind, b'i' | b'u') {
-        let got = format!("{} of {} dimensions", array.dtype(), array.ndim());
-        return Err(PyTypeError::new_err(format!(
-            "{name}: expected a list of ints or an array of integers, got {got}"
-        )));
-    }
-    let wide = read::<i64>(array.as_any(), "int64")?;
-    let wide = wide.as_slice().expect("contiguous");
-    let narrow = wide.iter().map(|&number| {
-        T::try_from(number).map_err(|_| {
-            let bits = 8 * size_of::<T>();
-            crate::errors::CallError::new_err(format!(
-                "{name}: expected numbers of {bits} bits, got {number}"
-            ))
-        })
-    });
-    narrow.collect()
+    let arguments = (name, object, T::get_dtype(py), py.get_type::<E>());
+    let converted = function(py, "integers")?.call1(arguments)?;
+    Ok(converted.cast_into::<PyArray1<T>>()?.to_vec()?)
 }
 
-fn read<'py, T: Element>(
-    object: &Bound<'py, PyAny>,
-    dtype: &str,
-) -> PyResult<PyReadonlyArrayDyn<'py, T>> {
-    if let Ok(array) = object.cast::<PyArrayDyn<T>>() {
-        let array = array.try_readonly()?;
-        if array.as_slice().is_ok() {
-            return Ok(array);
-        }
-    }
-    let flags = PyList::new(object.py(), ["C_CONTIGUOUS", "ALIGNED"])?;
-    let converted = numpy_function(object.py(), "require")?.call1((object, dtype, flags))?;
-    Ok(converted.cast_into::<PyArrayDyn<T>>()?.try_readonly()?)
+/// Returns the names and the arrays of a mapping.
+pub(crate) fn items<'py>(
+    what: &str,
+    mapping: &Bound<'py, PyAny>,
+) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
+    let py = mapping.py();
+    function(py, "items")?.call1((what, mapping, py.get_type::<WeightsError>()))?.extract()
 }
 
-fn numpy_function<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-    static NUMPY: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
-    let module = NUMPY.get_or_try_init(py, || py.import("numpy").map(Bound::unbind))?;
+/// Returns a function of `_arrays.py`.
+fn function<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let module = MODULE.get_or_try_init(py, || py.import("edbatch._arrays").map(Bound::unbind))?;
     module.bind(py).getattr(name)
 }
 

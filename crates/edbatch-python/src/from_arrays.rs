@@ -25,10 +25,10 @@ impl Arrays {
         offsets: &Bound<'_, PyAny>,
         emit: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
-        let kinds: Vec<u16> = arrays::integers("kinds", kinds)?;
-        let operands: Vec<i32> = arrays::integers("operands", operands)?;
-        let offsets: Vec<u32> = arrays::integers("offsets", offsets)?;
-        let emit = arrays::integers("emit", emit)?;
+        let kinds = arrays::integers::<u16, CallError>("kinds", kinds)?;
+        let operands = arrays::integers::<i32, CallError>("operands", operands)?;
+        let offsets = arrays::integers::<u32, CallError>("offsets", offsets)?;
+        let emit = arrays::integers::<i32, CallError>("emit", emit)?;
         if offsets.len() != kinds.len() + 1 {
             let (expected, got) = (kinds.len() + 1, offsets.len());
             return Err(CallError::new_err(format!(
@@ -137,8 +137,14 @@ pub(crate) fn give(
             "give of record {name}: expected {expected}, got {got} arrays"
         )));
     }
-    let arrays = given.iter().map(|array| arrays::floats(&array));
-    let arrays = arrays.collect::<PyResult<Vec<_>>>()?;
+    let mut arrays = Vec::with_capacity(given.len());
+    for (index, array) in given.iter_borrowed().enumerate() {
+        let name = || match one {
+            true => format!("give of record {}", record.name()),
+            false => format!("give of record {}: {}", record.name(), record.shapes[index].0),
+        };
+        arrays.push(arrays::floats::<CallError>(&array, name)?);
+    }
     for (index, array) in arrays.iter().enumerate() {
         let shape = array.shape();
         let fits = match (one, record.shapes.as_slice()) {

@@ -12,13 +12,13 @@ use crate::arrays;
 /// Reads the targets of each input: a class for each emitted row, or −1 for none.
 pub(crate) fn targets_of(targets: &Bound<'_, PyAny>) -> PyResult<Vec<Targets>> {
     let of_input = |(input, targets): (usize, PyResult<Bound<'_, PyAny>>)| {
-        let classes = arrays::integers::<i64>(&format!("targets of input {input}"), &targets?)?;
+        let name = format!("targets of input {input}");
+        let classes = arrays::integers::<i64, PyValueError>(&name, &targets?)?;
         let class = |class: i64| match class {
             -1 => Ok(None),
             _ => u32::try_from(class).map(Some).map_err(|_| {
                 PyValueError::new_err(format!(
-                    "targets of input {input}: expected a class, from 0, or -1 for none, got \
-                     {class}"
+                    "{name}: expected a class, from 0, or -1 for none, got {class}"
                 ))
             }),
         };
@@ -29,15 +29,18 @@ pub(crate) fn targets_of(targets: &Bound<'_, PyAny>) -> PyResult<Vec<Targets>> {
 
 /// Reads the rows of each input: an array `[rows, width]`, or a list of vectors.
 pub(crate) fn rows_of(gradients: &Bound<'_, PyAny>) -> PyResult<Vec<Rows>> {
-    let of_input = |gradients: PyResult<Bound<'_, PyAny>>| {
+    let of_input = |(input, gradients): (usize, PyResult<Bound<'_, PyAny>>)| {
         let (gradients, mut rows) = (gradients?, Rows::new());
+        let name = |row: String| format!("gradients of input {input}{row}");
         if let Ok(list) = gradients.cast::<PyList>() {
-            for vector in list.iter() {
-                rows.push(arrays::floats(&vector)?.as_slice().expect("contiguous"));
+            for (row, vector) in list.iter().enumerate() {
+                let name = || name(format!(", row {row}"));
+                let vector = arrays::floats::<PyValueError>(&vector, name)?;
+                rows.push(vector.as_slice().expect("contiguous"));
             }
             return Ok(rows);
         }
-        let array = arrays::floats(&gradients)?;
+        let array = arrays::floats::<PyValueError>(&gradients, || name(String::new()))?;
         let elements = array.as_slice().expect("contiguous");
         match *array.shape() {
             [0] => {}
@@ -45,12 +48,12 @@ pub(crate) fn rows_of(gradients: &Bound<'_, PyAny>) -> PyResult<Vec<Rows>> {
             [count, _] => (0..count).for_each(|_| rows.push(&[])),
             ref shape => {
                 return Err(PyValueError::new_err(format!(
-                    "gradients: expected for each input an array [rows, width] or a list of \
-                     vectors, got an array of shape {shape:?}"
+                    "gradients of input {input}: expected for each input an array [rows, width] or \
+                     a list of vectors, got an array of shape {shape:?}"
                 )));
             }
         }
         Ok(rows)
     };
-    gradients.try_iter()?.map(of_input).collect()
+    gradients.try_iter()?.enumerate().map(of_input).collect()
 }

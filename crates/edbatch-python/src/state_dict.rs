@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use edbatch::graph::Network;
 use edbatch::runtime::Parameters;
 use edbatch::runtime::pytorch::{GRU, LSTM, Recurrent, split_gates, stack_gates};
-use numpy::{PyArray1, PyArrayDyn, PyArrayMethods};
+use numpy::{PyArray1, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;
-use pyo3::types::{IntoPyDict, PyDict};
+use pyo3::types::PyDict;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 
+use crate::arrays;
 use crate::errors::{self, WeightsError};
 
 /// Pairs of names: prefixes and their replacements, or modules and their new names.
@@ -137,8 +138,7 @@ fn prefix(module: &str) -> String {
 /// Reads all tensors as float32. The longest prefix of a name that is to be replaced is.
 fn renamed(state: &Bound<'_, PyAny>, rename: &Names) -> PyResult<BTreeMap<String, Tensor>> {
     let (mut tensors, mut used) = (BTreeMap::new(), BTreeSet::new());
-    for item in state.call_method0("items")?.try_iter()? {
-        let (old, value): (String, Bound<'_, PyAny>) = item?.extract()?;
+    for (old, value) in arrays::items("from_state_dict", state)? {
         let prefixes = rename.iter().filter(|(prefix, _)| old.starts_with(prefix.as_str()));
         let name = match prefixes.max_by_key(|(prefix, _)| prefix.len()) {
             Some((prefix, new)) => {
@@ -147,12 +147,9 @@ fn renamed(state: &Bound<'_, PyAny>, rename: &Names) -> PyResult<BTreeMap<String
             }
             None => old.clone(),
         };
-        let tensor = tensor(&value).map_err(|error| {
-            let kind = value.get_type();
-            WeightsError::new_err(format!(
-                "tensor {old}: expected an array or a tensor of numbers, got {kind}: {error}"
-            ))
-        })?;
+        let array = arrays::floats::<WeightsError>(&value, || format!("tensor {old}"))?;
+        let bytes = array.as_slice()?.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let tensor = (array.shape().to_vec(), bytes);
         if tensors.insert(name.clone(), tensor).is_some() {
             let text = format!("rename: two tensors become {name}, one of them {old}");
             return Err(WeightsError::new_err(text));
@@ -164,22 +161,6 @@ fn renamed(state: &Bound<'_, PyAny>, rename: &Names) -> PyResult<BTreeMap<String
         ))),
         None => Ok(tensors),
     }
-}
-
-/// Reads an array, or a tensor of PyTorch on any device, of any type of floats.
-fn tensor(value: &Bound<'_, PyAny>) -> PyResult<Tensor> {
-    let mut value = value.clone();
-    if value.hasattr("detach")? {
-        for method in ["detach", "cpu", "float", "numpy"] {
-            value = value.call_method0(method)?;
-        }
-    }
-    let numpy = value.py().import("numpy")?;
-    let options = [("dtype", "float32"), ("order", "C")].into_py_dict(value.py())?;
-    let array = numpy.call_method("asarray", (value,), Some(&options))?;
-    let array = array.cast_into::<PyArrayDyn<f32>>()?.readonly();
-    let bytes = array.as_slice()?.iter().flat_map(|value| value.to_le_bytes()).collect();
-    Ok((array.as_array().shape().to_vec(), bytes))
 }
 
 fn invalid(error: safetensors::SafeTensorError) -> PyErr {

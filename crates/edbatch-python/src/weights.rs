@@ -79,16 +79,17 @@ fn declare(parameters: &[graph::Parameter]) -> PyResult<graph::Network> {
 
 #[pymethods]
 impl Weights {
-    /// Makes weights from a mapping of names to arrays. Arrays are copied as float32.
+    /// Makes weights from a mapping of names to arrays, or tensors of PyTorch. They are copied as
+    /// float32.
     ///
-    /// Raises WeightsError if an array has no elements, or not one to three dimensions.
+    /// Raises WeightsError with the name of a tensor if an element is no number or beyond the range
+    /// of float32, or if it has no elements, or not one to three dimensions.
     #[new]
     #[pyo3(signature = (tensors, /))]
     fn new(tensors: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (mut parameters, mut values) = (vec![], vec![]);
-        for pair in tensors.call_method0("items")?.try_iter()? {
-            let (name, array): (String, Bound<'_, PyAny>) = pair?.extract()?;
-            let array = arrays::floats(&array)?;
+        for (name, array) in arrays::items("Weights", tensors)? {
+            let array = arrays::floats::<WeightsError>(&array, || format!("tensor {name}"))?;
             parameters.push(graph::Parameter { name, dims: array.shape().to_vec() });
             values.push(array.as_slice().expect("contiguous").to_vec());
         }
