@@ -15,6 +15,7 @@ use pyo3::types::{PyList, PyTuple};
 use crate::arrays;
 use crate::call_list::CallList;
 use crate::errors::CallError;
+use crate::ints::{int, iterable};
 use crate::network::Network;
 use crate::signals::Stop;
 
@@ -56,12 +57,15 @@ impl Build {
         values: &[Bound<'_, PyAny>],
         carried: &Bound<'_, PyTuple>,
     ) -> PyResult<Awaitable> {
-        let mut this = slf.borrow_mut();
-        let list: &CallList = this.as_ref();
-        let value = |object: &Bound<'_, PyAny>| list.numbers.value_of(object, || name.into());
-        let values: Vec<Value> = values.iter().map(value).collect::<PyResult<_>>()?;
-        let value = |object: Bound<'_, PyAny>| list.numbers.value_of(&object, || name.into());
-        let carried = carried.iter().map(value).collect::<PyResult<_>>()?;
+        let read = |object: &Bound<'_, PyAny>| {
+            let number = int(object, || name.into(), "a value")?;
+            let build = slf.try_borrow()?;
+            let list: &CallList = build.as_ref();
+            list.numbers.value(number, || name.into())
+        };
+        let values = values.iter().map(read).collect::<PyResult<Vec<Value>>>()?;
+        let carried = carried.iter().map(|object| read(&object)).collect::<PyResult<_>>()?;
+        let mut this = slf.try_borrow_mut()?;
         this.forgotten += 1;
         let (build, round, state) = (slf.clone().unbind(), this.round, State::New);
         Ok(Awaitable { build, round, wanted, values, carried, state })
@@ -101,7 +105,7 @@ impl Build {
         values: &Bound<'_, PyAny>,
         carried: &Bound<'_, PyTuple>,
     ) -> PyResult<Awaitable> {
-        let values = values.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+        let values = iterable(values, || "fetch_each".into())?.collect::<PyResult<Vec<_>>>()?;
         Self::awaitable(slf, "fetch_each", Wanted::Each, &values, carried)
     }
 }

@@ -15,9 +15,9 @@ use pyo3::types::{PyList, PyTuple};
 
 use crate::cell::Cell;
 use crate::errors::{self, CallError, FileError};
-use crate::from_arrays::{self, Arrays};
+use crate::from_arrays::{self, Arrays, Given};
 use crate::html;
-use crate::ints::{int, iterable, row};
+use crate::ints::{int, iterable, ready, row};
 use crate::network::{Network, Record};
 
 /// The calls of one input, with the values that it gives and emits. It can be run again and again,
@@ -114,14 +114,9 @@ impl Numbers {
         }
     }
 
-    /// Returns the value of an operand that is an int.
+    /// Returns the value with a number that is an operand.
     #[inline]
-    pub(crate) fn value_of(
-        &self,
-        object: &Bound<'_, PyAny>,
-        place: impl Fn() -> String,
-    ) -> PyResult<Value> {
-        let number = int(object, &place, "a value")?;
+    pub(crate) fn value(&self, number: i64, place: impl Fn() -> String) -> PyResult<Value> {
         self.get(number).ok_or_else(|| self.no_value(number, &place()))
     }
 
@@ -214,40 +209,59 @@ impl CallList {
         self.numbers.first
     }
 
-    /// Reads the operands of a call into `rows` and `values`.
+    /// Reads the operands of a call into `rows` and `values`. Returns false at an operand that may
+    /// run code of Python: only ints, and lists of them, are read while the list is borrowed.
     #[inline]
     fn read_operands<'a, 'py: 'a>(
         &mut self,
         cell: &Cell,
         operands: impl Iterator<Item = Borrowed<'a, 'py, PyAny>>,
-    ) -> PyResult<()> {
+    ) -> PyResult<bool> {
         let Self { numbers, rows, values, .. } = self;
         rows.clear();
         values.clear();
         let tables = cell.tables.len();
         for (index, operand) in operands.enumerate() {
-            if index < tables {
-                rows.push(row(&operand, || place(cell, index))?);
+            let place = || place(cell, index);
+            if index >= tables && cell.ports[index - tables].arity == Arity::Many {
+                let Ok(list) = operand.cast::<PyList>() else { return Ok(false) };
+                for value in list.iter() {
+                    let Some(number) = ready(&value) else { return Ok(false) };
+                    values.push(numbers.value(number, place)?);
+                }
                 continue;
             }
-            let place = || place(cell, index);
-            match cell.ports[index - tables].arity {
-                Arity::One => values.push(numbers.value_of(&operand, place)?),
-                Arity::Many => {
-                    if let Ok(list) = operand.cast::<PyList>() {
-                        for value in list.iter() {
-                            values.push(numbers.value_of(&value, place)?);
-                        }
-                    } else {
-                        for value in iterable(&operand, place)? {
-                            values.push(numbers.value_of(&value?, place)?);
-                        }
-                    }
-                }
+            let Some(number) = ready(&operand) else { return Ok(false) };
+            match index < tables {
+                true => rows.push(row(number, place)?),
+                false => values.push(numbers.value(number, place)?),
             }
         }
-        Ok(())
+        Ok(true)
     }
+}
+
+/// Returns operands as ints and lists of ints. Runs code of Python, such as generators, which may
+/// make other calls of the same list.
+#[cold]
+fn as_ints<'a, 'py: 'a>(
+    py: Python<'py>,
+    cell: &Cell,
+    operands: impl Iterator<Item = Borrowed<'a, 'py, PyAny>>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let tables = cell.tables.len();
+    let ints = operands.enumerate().map(|(index, operand)| {
+        let place = || place(cell, index);
+        if index < tables {
+            return Ok(int(&operand, place, "a row")?.into_pyobject(py)?.into_any());
+        }
+        if cell.ports[index - tables].arity == Arity::One {
+            return Ok(int(&operand, place, "a value")?.into_pyobject(py)?.into_any());
+        }
+        let values = iterable(&operand, place)?.map(|value| int(&value?, place, "a value"));
+        Ok(PyList::new(py, values.collect::<PyResult<Vec<_>>>()?)?.into_any())
+    });
+    PyTuple::new(py, ints.collect::<PyResult<Vec<_>>>()?)
 }
 
 #[cold]
@@ -275,8 +289,8 @@ impl CallList {
         Self::of(network.clone().unbind(), list)
     }
 
-    /// Calls a cell: a row for each table, then a value for each port, and a list of values for a
-    /// port of any number. Returns the value of the result.
+    /// Calls a cell: a row for each table, then a value for each port, and a list of values, or
+    /// another iterable, for a port of any number. Returns the value of the result.
     ///
     /// Raises CallError if an operand does not fit, and TypeError for a bool in its place.
     #[pyo3(
@@ -286,21 +300,22 @@ impl CallList {
         text_signature = "($self, cell, /, *operands)"
     )]
     fn call<'py>(
-        &mut self,
+        slf: &Bound<'py, Self>,
         cell: &Bound<'py, Cell>,
         first: Operand<'_, 'py>,
         second: Operand<'_, 'py>,
         third: Operand<'_, 'py>,
         more: &Bound<'py, PyTuple>,
     ) -> PyResult<i64> {
+        let mut this = slf.try_borrow_mut()?;
         let cell = cell.get();
-        if !cell.network.is(&self.numbers.network) {
-            self.numbers.check_network(cell)?;
+        if !cell.network.is(&this.numbers.network) {
+            this.numbers.check_network(cell)?;
         }
         let first = [first.0, second.0, third.0];
-        let operands = first.iter().copied().flatten();
+        let operands = || first.iter().copied().flatten().chain(more.iter_borrowed());
         let expected = cell.tables.len() + cell.ports.len();
-        let got = operands.clone().count() + more.len();
+        let got = first.iter().flatten().count() + more.len();
         if got != expected {
             let name = &cell.name;
             let (s, each) = (if expected == 1 { "" } else { "s" }, cell.operands());
@@ -308,32 +323,50 @@ impl CallList {
                 "call of {name}: expected {expected} operand{s} ({each}), got {got}"
             )));
         }
-        self.read_operands(cell, operands.chain(more.iter_borrowed()))?;
-        let made = self.list.own()?.call(cell.kind, &self.rows, &self.values);
-        Ok(self.numbers.push(made.map_err(errors::call)?))
+        if !this.read_operands(cell, operands())? {
+            drop(this);
+            let ints = as_ints(slf.py(), cell, operands())?;
+            this = slf.try_borrow_mut()?;
+            this.read_operands(cell, ints.iter_borrowed())?;
+        }
+        let Self { list, numbers, rows, values } = &mut *this;
+        let made = list.own()?.call(cell.kind, rows, values);
+        Ok(numbers.push(made.map_err(errors::call)?))
     }
 
     /// Gives a value of your own: an array with the shape of the record's field, or an array for
     /// each field. Returns the value. The array is copied.
     ///
-    /// Raises CallError if a shape is another.
+    /// Raises CallError if a shape is another, or an element is not a 32-bit float.
     #[pyo3(signature = (record, /, *arrays))]
-    fn give(&mut self, record: &Bound<'_, Record>, arrays: &Bound<'_, PyTuple>) -> PyResult<i64> {
+    fn give<'py>(
+        slf: &Bound<'py, Self>,
+        record: &Bound<'py, Record>,
+        arrays: &Bound<'py, PyTuple>,
+    ) -> PyResult<i64> {
         let record = record.get();
-        record.check(self.numbers.network.get())?;
-        let made = from_arrays::give(self.list.own()?, record, arrays)?;
-        Ok(self.numbers.push(made))
+        // Reading may run code of Python, which may use the same list.
+        let given = Given::read(record, arrays)?;
+        let Self { list, numbers, .. } = &mut *slf.try_borrow_mut()?;
+        record.check(numbers.network.get())?;
+        Ok(numbers.push(given.to(list.own()?, record)?))
     }
 
-    /// Appends a value, or several, to the outputs of the input. A value may be emitted more than
+    /// Appends any number of values to the outputs of the input. A value may be emitted more than
     /// once.
     ///
     /// Raises CallError if a value does not exist. The ones before it are emitted.
-    #[pyo3(signature = (value, /, *more))]
-    fn emit(&mut self, value: &Bound<'_, PyAny>, more: &Bound<'_, PyTuple>) -> PyResult<()> {
-        for value in [value.as_borrowed()].into_iter().chain(more.iter_borrowed()) {
-            let value = self.numbers.value_of(&value, || "emit".into())?;
-            let emitted = self.list.own()?.emit(value);
+    #[pyo3(signature = (first=Operand(None), /, *more), text_signature = "($self, /, *values)")]
+    fn emit<'py>(
+        slf: &Bound<'py, Self>,
+        first: Operand<'_, 'py>,
+        more: &Bound<'py, PyTuple>,
+    ) -> PyResult<()> {
+        for value in first.0.into_iter().chain(more.iter_borrowed()) {
+            let place = || "emit".into();
+            let number = int(&value, place, "a value")?;
+            let Self { list, numbers, .. } = &mut *slf.try_borrow_mut()?;
+            let emitted = list.own()?.emit(numbers.value(number, place)?);
             emitted.map_err(|error| CallError::new_err(error.to_string()))?;
         }
         Ok(())

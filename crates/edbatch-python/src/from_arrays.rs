@@ -2,7 +2,7 @@
 
 use edbatch::graph::{Dag, Kind, NodeId, Source, Value};
 use edbatch::models;
-use numpy::{PyArray1, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
@@ -123,52 +123,58 @@ pub(crate) fn values_of(list: &models::CallList) -> Vec<Value> {
     values
 }
 
-/// Gives a value to a list: an array for each field, or a single one with all elements.
-pub(crate) fn give(
-    list: &mut models::CallList,
-    record: &Record,
-    given: &Bound<'_, PyTuple>,
-) -> PyResult<Value> {
-    let one = given.len() == 1;
-    let expected_arrays = if one { 1 } else { record.shapes.len() };
-    if given.len() != expected_arrays {
-        let (name, expected, got) = (record.name(), record.expected(), given.len());
-        return Err(CallError::new_err(format!(
-            "give of record {name}: expected {expected}, got {got} arrays"
-        )));
-    }
-    let mut arrays = Vec::with_capacity(given.len());
-    for (index, array) in given.iter_borrowed().enumerate() {
-        let name = || match one {
-            true => format!("give of record {}", record.name()),
-            false => format!("give of record {}: {}", record.name(), record.shapes[index].0),
-        };
-        arrays.push(arrays::floats::<CallError>(&array, name)?);
-    }
-    for (index, array) in arrays.iter().enumerate() {
-        let shape = array.shape();
-        let fits = match (one, record.shapes.as_slice()) {
-            (true, fields @ [_, _, ..]) => {
-                *shape == [fields.iter().map(|(_, shape)| shape.elements()).sum::<usize>()]
-            }
-            (_, fields) => *shape == *shapes::dims_of(fields[index].1),
-        };
-        if !fits {
-            let (name, expected) = (record.name(), record.expected());
+/// The arrays of a value: one for each field, or a single one with all elements.
+pub(crate) struct Given<'py>(Vec<PyReadonlyArrayDyn<'py, f32>>);
+
+impl<'py> Given<'py> {
+    /// Reads arrays, which may run code of Python.
+    pub(crate) fn read(record: &Record, given: &Bound<'py, PyTuple>) -> PyResult<Self> {
+        let one = given.len() == 1;
+        let expected_arrays = if one { 1 } else { record.shapes.len() };
+        if given.len() != expected_arrays {
+            let (name, expected, got) = (record.name(), record.expected(), given.len());
             return Err(CallError::new_err(format!(
-                "give of record {name}: expected {expected}, got an array of shape {shape:?}"
+                "give of record {name}: expected {expected}, got {got} arrays"
             )));
         }
-    }
-    let slice = |index: usize| arrays[index].as_slice().expect("contiguous");
-    let given = match arrays.len() {
-        1 => list.give(record.id, slice(0)),
-        _ => {
-            let all: Vec<f32> = (0..arrays.len()).flat_map(|index| slice(index).to_vec()).collect();
-            list.give(record.id, &all)
+        let mut arrays = Vec::with_capacity(given.len());
+        for (index, array) in given.iter_borrowed().enumerate() {
+            let name = || match one {
+                true => format!("give of record {}", record.name()),
+                false => format!("give of record {}: {}", record.name(), record.shapes[index].0),
+            };
+            arrays.push(arrays::floats::<CallError>(&array, name)?);
         }
-    };
-    given.map_err(errors::give)
+        for (index, array) in arrays.iter().enumerate() {
+            let shape = array.shape();
+            let fits = match (one, record.shapes.as_slice()) {
+                (true, fields @ [_, _, ..]) => {
+                    *shape == [fields.iter().map(|(_, shape)| shape.elements()).sum::<usize>()]
+                }
+                (_, fields) => *shape == *shapes::dims_of(fields[index].1),
+            };
+            if !fits {
+                let (name, expected) = (record.name(), record.expected());
+                return Err(CallError::new_err(format!(
+                    "give of record {name}: expected {expected}, got an array of shape {shape:?}"
+                )));
+            }
+        }
+        Ok(Self(arrays))
+    }
+
+    /// Gives the value to a list.
+    pub(crate) fn to(&self, list: &mut models::CallList, record: &Record) -> PyResult<Value> {
+        let slice = |index: usize| self.0[index].as_slice().expect("C order");
+        let given = match self.0.len() {
+            1 => list.give(record.id, slice(0)),
+            arrays => {
+                let all: Vec<f32> = (0..arrays).flat_map(|index| slice(index).to_vec()).collect();
+                list.give(record.id, &all)
+            }
+        };
+        given.map_err(errors::give)
+    }
 }
 
 /// Gives pairs of a record and an array.
@@ -179,8 +185,9 @@ pub(crate) fn give_all(
 ) -> PyResult<()> {
     for pair in pairs.try_iter()? {
         let (record, array): (Bound<'_, Record>, Bound<'_, PyAny>) = pair?.extract()?;
-        record.get().check(network)?;
-        give(list, record.get(), &PyTuple::new(array.py(), [array.clone()])?)?;
+        let record = record.get();
+        record.check(network)?;
+        Given::read(record, &PyTuple::new(array.py(), [array.clone()])?)?.to(list, record)?;
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! Ints of Python: rows and values, but no bools and no floats.
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyInt, PyIterator};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyInt, PyIterator, PyType};
 
 use crate::errors::CallError;
 use crate::operand::type_name;
@@ -18,34 +19,48 @@ pub(crate) fn iterable<'py>(
     })
 }
 
-/// Reads an int that is no bool.
+/// Reads an int, or an integer of NumPy, which run no code of Python. Returns `None` for others.
 #[inline]
+pub(crate) fn ready(object: &Bound<'_, PyAny>) -> Option<i64> {
+    match object.is_exact_instance_of::<PyInt>() {
+        true => object.extract().ok(),
+        false => of_numpy(object),
+    }
+}
+
+#[cold]
+fn of_numpy(object: &Bound<'_, PyAny>) -> Option<i64> {
+    static INTEGER: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let integer = INTEGER.import(object.py(), "numpy", "integer").ok()?;
+    object.is_instance(integer).ok()?.then(|| object.extract().ok())?
+}
+
+/// Reads an int that is no bool. May run code of Python.
 pub(crate) fn int(
     object: &Bound<'_, PyAny>,
     place: impl Fn() -> String,
     what: &str,
 ) -> PyResult<i64> {
-    if object.is_exact_instance_of::<PyInt>()
-        && let Ok(number) = object.extract()
-    {
+    if let Some(number) = ready(object) {
         return Ok(number);
     }
-    other_int(object, place, what)
+    let error = match object.extract::<i64>() {
+        Ok(number) if !object.is_instance_of::<PyBool>() => return Ok(number),
+        number => number.err().unwrap_or_else(|| PyTypeError::new_err("a bool")),
+    };
+    let got = || object.repr().map_or_else(|_| "?".into(), |text| text.to_string());
+    if error.is_instance_of::<PyOverflowError>(object.py()) {
+        return Err(CallError::new_err(format!("{}: {what} {} does not exist", place(), got())));
+    }
+    if !error.is_instance_of::<PyTypeError>(object.py()) {
+        return Err(error);
+    }
+    Err(PyTypeError::new_err(format!("{}: expected {what}, an int, got {}", place(), got())))
 }
 
-#[cold]
-fn other_int(object: &Bound<'_, PyAny>, place: impl Fn() -> String, what: &str) -> PyResult<i64> {
-    let number = object.extract::<i64>().ok();
-    number.filter(|_| !object.is_instance_of::<PyBool>()).ok_or_else(|| {
-        let got = object.repr().map_or_else(|_| "?".into(), |text| text.to_string());
-        PyTypeError::new_err(format!("{}: expected {what}, an int, got {got}", place()))
-    })
-}
-
-/// Reads a row of a table.
+/// Checks the number of a row of a table.
 #[inline]
-pub(crate) fn row(object: &Bound<'_, PyAny>, place: impl Fn() -> String) -> PyResult<u32> {
-    let number = int(object, &place, "a row")?;
+pub(crate) fn row(number: i64, place: impl Fn() -> String) -> PyResult<u32> {
     u32::try_from(number).map_err(|_| {
         CallError::new_err(format!("{}: row {number} does not exist: rows begin at 0", place()))
     })

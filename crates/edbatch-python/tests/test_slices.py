@@ -27,7 +27,8 @@ def sliced(shape, key):
     record = net.record("r", x=shapes[0])
     cell = net.cell(record, name="c")(lambda c: c.lookup("w", "e", (1, *shape))[key])
     weights = ed.Weights({"e": array[None]})
-    return ed.Engine(net, weights, lambda b, _: b.emit(b.call(cell, 0))).run([0])[0].reshape(shapes[0])
+    (out,) = ed.Engine(net, weights, lambda b, _: b.emit(b.call(cell, 0))).run([0])
+    return out.reshape(shapes[0])
 
 
 @pytest.mark.parametrize("shape", [(1,), (2,), (3,), (4,), (5,), (2, 2), (3, 2), (4, 3)])
