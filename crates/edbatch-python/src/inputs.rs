@@ -9,6 +9,7 @@ use edbatch::graph::Dag;
 use edbatch::models::{self, Folder, IndexedTree, ZooInput};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyIterator, PyString};
 
 use crate::build::{Build, Task};
 use crate::call_list::CallList;
@@ -60,11 +61,7 @@ impl Wirer {
     /// # Errors
     /// Like [`wire`](Self::wire), and if the object is no list of inputs.
     pub(crate) fn wire_all(&self, run: &Run, inputs: &Bound<'_, PyAny>) -> PyResult<Vec<Input>> {
-        let each = inputs.try_iter().map_err(|_| {
-            let got = type_name(inputs);
-            PyTypeError::new_err(format!("inputs: expected a list of inputs, got {got}"))
-        })?;
-        each.map(|input| self.wire(run, &input?)).collect()
+        each(inputs)?.map(|input| self.wire(run, &input?)).collect()
     }
 
     /// Wires an input. An input that raises has failed.
@@ -157,16 +154,31 @@ impl Wirer {
     }
 }
 
+/// Iterates over a list of inputs. A text is one line, not a list of letters.
+pub(crate) fn each<'py>(inputs: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
+    let text = inputs.is_instance_of::<PyString>() || inputs.is_instance_of::<PyBytes>();
+    inputs.try_iter().ok().filter(|_| !text).ok_or_else(|| {
+        let advice = if text { ": pass [line] for one line" } else { "" };
+        let got = type_name(inputs);
+        PyTypeError::new_err(format!("inputs: expected a list of inputs, got {got}{advice}"))
+    })
+}
+
 /// Reads an input from a line of text, as the folder's reader takes it. One model depends on the
 /// number of the line.
 fn line(folder: &Folder, number: u32, object: &Bound<'_, PyAny>) -> PyResult<Input> {
-    let text: String = object.extract().map_err(|_| {
-        PyTypeError::new_err(format!(
+    let mut text: String = object.extract().map_err(|error| match object.cast::<PyString>() {
+        Ok(_) => FileError::new_err(format!("expected a line of valid Unicode: {error}")),
+        Err(_) => PyTypeError::new_err(format!(
             "expected a line of text, as in {}, got {}",
             folder.input().display(),
             type_name(object)
-        ))
+        )),
     })?;
+    if text.is_empty() {
+        // Only its end makes an empty line a line.
+        text.push('\n');
+    }
     let reader = Box::new(Cursor::new(text.into_bytes()));
     let mut inputs = folder.inputs_from(reader, Path::new("line"));
     let input = inputs.next().ok_or_else(|| FileError::new_err("expected a line, got none"))?;

@@ -7,7 +7,7 @@ use edbatch::{InputError, Rows};
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
-use crate::inputs::{Run, Wirer};
+use crate::inputs::{Run, Wirer, each};
 use crate::model::Input;
 use crate::{arrays, errors};
 
@@ -37,7 +37,7 @@ impl<'e> Stream<'e> {
         inputs: &Bound<'_, PyAny>,
         done: Py<PyAny>,
     ) -> PyResult<Self> {
-        let inputs = inputs.try_iter()?.unbind();
+        let inputs = each(inputs)?.unbind();
         Ok(Self { wirer, run, inputs, done, state: Mutex::default() })
     }
 
