@@ -1,14 +1,16 @@
 """A network as a module of PyTorch. The only file of the package that imports torch."""
 
 import copy
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
-from ._native import Engine, Network, Trainer, Weights, sgd
+from ._native import Engine, Network, Record, Trainer, Weights, sgd
 
 __all__ = ["Layer"]
 
@@ -79,8 +81,28 @@ class Layer(nn.Module):
                 f"parameter {name}: expected a name that torch.nn.Module does not use: {error}"
             ) from error
 
+    def _lacks(self, name: str) -> str:
+        """Returns what to do about a parameter that is not among the module's any more."""
+        *path, last = name.split(".")
+        module = self.get_submodule(".".join(path))
+        text = f"parameter {name}: expected a parameter of the layer, got none"
+        if not parametrize.is_parametrized(module, last):
+            return (
+                f"{text}: do not delete or replace it, also not by a parametrization such as "
+                "torch.nn.utils.weight_norm or torch.nn.utils.prune"
+            )
+        by = ", ".join(type(each).__name__ for each in module.parametrizations[last])
+        owner = ".".join(["layer", *path])
+        return (
+            f"{text}, because a parametrization replaces it ({by}): a Layer takes none, so call "
+            f"torch.nn.utils.parametrize.remove_parametrizations({owner}, {last!r})"
+        )
+
     def forward(self, inputs: Iterable[Any], *given: Sequence[Tensor]) -> list[Any]:
         """Runs inputs together, with the given rows of each: see the class."""
+        if isinstance(inputs, (str, bytes)):
+            got = type(inputs).__name__
+            raise TypeError(f"forward: expected a list of inputs, got {got}: pass [line] for a line")
         shared, inputs = self._shared, list(inputs)
         if not inputs:
             return []
@@ -94,6 +116,9 @@ class Layer(nn.Module):
                     f"given {name}: expected a tensor for each of {len(inputs)} inputs, got {len(rows)}"
                 )
         tensors = dict(self.named_parameters(remove_duplicate=False))
+        for name in self._names:
+            if name not in tensors:
+                raise ValueError(self._lacks(name))
         parameters = [tensors[name] for name in self._names]
         rows = [tensor for of_record in given for tensor in of_record]
         for name, tensor in zip(self._names, parameters, strict=True):
@@ -145,7 +170,7 @@ class _Shared:
         x, *given = item
         assert self.build is not None
         values = [
-            [b.give(record, row) for row in rows]
+            [b.give(record, row) for row in _in_shape(record, rows)]
             for record, rows in zip(self.records, given, strict=True)
         ]
         return self.build(b, x, *values)
@@ -312,6 +337,14 @@ def _check(what: str, tensor: Any) -> None:
             f"{what}: expected a tensor of float32 on the CPU, got {tensor.dtype} on "
             f"{tensor.device}: a Layer computes there, so convert with `.float().cpu()`"
         )
+
+
+def _in_shape(record: Record, rows: Any) -> Any:
+    """Rows `[rows, width]` as matrices, if the only field of the record is a matrix."""
+    shapes = list(record.fields.values())
+    if len(shapes) == 1 and rows.shape[1:] == (math.prod(shapes[0]),):
+        return rows.reshape(len(rows), *shapes[0])
+    return rows
 
 
 def _weights(shared: _Shared, parameters: list[Tensor]) -> Weights:
