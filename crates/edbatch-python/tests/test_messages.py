@@ -156,6 +156,13 @@ def test_awaits_of_anything_else_say_so():
     def plain(b, tree):
         b.fetch(model.wire(b, tree))
 
+    mine = []
+
+    async def of_another(b, tree):
+        mine.append(b)
+        await mine[0].fetch(model.none)  # HERE
+        b.emit(model.none)
+
     async def twice(b, tree):
         request = b.fetch(model.wire(b, tree))
         await request
@@ -163,6 +170,8 @@ def test_awaits_of_anything_else_say_so():
 
     with raises(RuntimeError, "awaits something that the engine does not complete"):
         model.engine(sleep).run(trees(1))
+    with raises(RuntimeError, "await only `fetch`, `fetch_each` and `arg_max` of its own `b`"):
+        model.engine(of_another).run(trees(2))
     with pytest.raises(RuntimeError, match="fetched and not awaited: declare `async def build`"):
         model.engine(plain).run(trees(1))
     with raises(RuntimeError, "a fetched value can be awaited once"):
