@@ -35,7 +35,8 @@ class Layer(nn.Module):
     the masks of dropout. ``threads`` and ``policy`` are those of an Engine.
 
     Tensors must be float32 on the CPU; others raise TypeError. Parameters are read again when their
-    version has changed, so change them in place or by `load_state_dict`, not through `.data`.
+    version has changed, so change them in place or by `load_state_dict`, not through `.data`. A
+    parametrization of them, such as `weight_norm`, raises ValueError.
     """
 
     def __init__(
