@@ -33,6 +33,9 @@ pub struct Network {
 /// The maximum number of items with a 16-bit index: fields, tables, ports and operations.
 pub(crate) const MAX_ITEMS: usize = 1 << 16;
 
+/// The name that safetensors files reserve for their metadata.
+const RESERVED: &str = "__metadata__";
+
 /// The expected size of a shape, in error messages.
 pub(crate) const VALID_SIZE: &str = "at least one element and fewer than 2^31";
 
@@ -157,7 +160,8 @@ impl Network {
     /// Declares a parameter, or returns the known parameter with this name.
     ///
     /// # Errors
-    /// If it was declared with other dimensions, or if the dimensions are invalid.
+    /// If it was declared with other dimensions, if the dimensions are invalid, or if the name is
+    /// `__metadata__`, which files of weights reserve.
     pub fn add_parameter(&mut self, name: &str, dims: &[usize]) -> Result<ParameterId, CellError> {
         self.declarations
             .parameter(name, dims)
@@ -187,9 +191,11 @@ impl Network {
             let (rows, columns) = field.shape.rows_and_columns();
             let dims = [rows, columns];
             let rank = if matches!(field.shape, Shape::Vector(_)) { 1 } else { 2 };
-            let id = self.declarations.parameter(name, &dims[..rank]).map_err(|_| {
-                // Shapes of fields are valid, so the parameter was declared with other dimensions.
-                let got = &self.parameter(self.declarations.parameter_ids[*name]).dims;
+            let id = self.declarations.parameter(name, &dims[..rank]).map_err(|expected| {
+                let Some(&known) = self.declarations.parameter_ids.get(*name) else {
+                    return error(&expected);
+                };
+                let got = &self.parameter(known).dims;
                 let (field, shape) = (&field.name, field.shape);
                 error(&format!(
                     "a parameter of shape {shape} for field {field}, got {name} of shape {got:?}"
@@ -288,6 +294,9 @@ impl Declarations {
             } else {
                 Err(format!("dimensions {known:?} as declared before, got {dims:?}"))
             };
+        }
+        if name == RESERVED {
+            return Err(format!("a name other than {RESERVED}, which files of weights reserve"));
         }
         if dims.is_empty() || dims.len() > 3 || dims.contains(&0) {
             return Err(format!("one to three nonzero dimensions, got {dims:?}"));

@@ -484,3 +484,21 @@ proptest! {
         }
     }
 }
+
+/// Files of weights could not be read again.
+#[test]
+fn the_name_that_files_of_weights_reserve_is_refused() {
+    let expected = "expected a name other than __metadata__, which files of weights reserve";
+    let mut network = Network::new();
+    let one = network.record("one", [("x", Vector(2))]).unwrap();
+    for error in [
+        network.add_parameter("__metadata__", &[2]).unwrap_err(),
+        network.initial(one, &["__metadata__"]).unwrap_err(),
+        network.cell("a", one, |cell| vec![cell.parameter("__metadata__", &[2])]).unwrap_err(),
+        network.cell("b", one, |cell| vec![cell.lookup("t", "__metadata__", &[9, 2])]).unwrap_err(),
+    ] {
+        assert!(error.to_string().ends_with(expected), "{error}");
+    }
+    assert!(network.parameters().is_empty());
+    network.add_parameter("__metadata__.w", &[2]).unwrap();
+}
