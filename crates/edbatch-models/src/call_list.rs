@@ -1,5 +1,7 @@
 //! Call lists: the calls of one input as data, and the model that runs them.
 
+#[cfg(test)]
+mod broken;
 mod error;
 mod line;
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::json_fault::without_mark;
+
 /// The contents of a `config.json`. Other members, such as descriptions, are ignored.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ModelConfig {
@@ -133,8 +135,8 @@ impl ModelConfig {
     /// # Errors
     /// If the text is not JSON of this form, or a size is out of range.
     pub fn from_json(text: &str) -> Result<Self, ConfigError> {
-        let config: Self =
-            serde_json::from_str(text).map_err(|error| ConfigError(error.to_string()))?;
+        let config: Self = serde_json::from_str(without_mark(text))
+            .map_err(|error| ConfigError(error.to_string()))?;
         config.check()?;
         Ok(config)
     }
@@ -177,17 +179,15 @@ impl ModelConfig {
     /// # Errors
     /// If a size is out of range. The error names the JSON member.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let sizes = [
-            ("hidden", Some(self.hidden), MAX_SIZE),
-            ("embed", Some(self.embed), MAX_SIZE),
-            ("classes", self.classes, MAX_SIZE),
-            ("tags", self.tags, MAX_SIZE),
-            ("mlp", self.mlp, MAX_SIZE),
-            ("layers", self.layers, MAX_LAYERS),
-            ("char_embed", self.char_embed, MAX_SIZE),
-            ("char_hidden", self.char_hidden, MAX_SIZE),
-        ];
-        for (member, size, max) in sizes {
+        if self.model.family() == Family::Spelled && self.embed % 2 == 1 {
+            let (model, embed) = (self.model, self.embed);
+            return Err(ConfigError(format!(
+                "{model}: \"embed\": expected an even number, 2 × \"char_hidden\", got {embed}; \
+                 `edbatch init` takes it from --embed, by default from --hidden"
+            )));
+        }
+        for (member, size) in self.sizes() {
+            let max = if member == "layers" { MAX_LAYERS } else { MAX_SIZE };
             if let Some(size) = size.filter(|size| !(1..=max).contains(size)) {
                 return Err(ConfigError(format!("\"{member}\": expected 1 to {max}, got {size}")));
             }
@@ -200,6 +200,21 @@ impl ModelConfig {
             }
         }
         Ok(())
+    }
+
+    /// Returns the sizes, by the name of the JSON member.
+    #[must_use]
+    pub fn sizes(&self) -> [(&'static str, Option<usize>); 8] {
+        [
+            ("hidden", Some(self.hidden)),
+            ("embed", Some(self.embed)),
+            ("classes", self.classes),
+            ("tags", self.tags),
+            ("mlp", self.mlp),
+            ("layers", self.layers),
+            ("char_embed", self.char_embed),
+            ("char_hidden", self.char_hidden),
+        ]
     }
 
     /// Returns an optional size, or an error if it is missing.
@@ -300,6 +315,19 @@ mod tests {
         check(&format!(r#"{{"model": "tree_lstm", {sizes}: -1}}"#), "invalid value");
         check(r#"{"model": "tree_lstm"}"#, "missing field `input`");
         check("", "EOF");
+        let spelled = r#"{"model": "bilstm_tagger_char", "input": "x", "hidden": 4, "embed": 3}"#;
+        check(
+            spelled,
+            "\"embed\": expected an even number, 2 × \"char_hidden\", got 3; `edbatch init`",
+        );
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_skipped() {
+        let config = ModelConfig::new(ModelName::TreeLstm, 8, None, 3);
+        assert_eq!(ModelConfig::from_json(&format!("\u{FEFF}{}", config.to_json())), Ok(config));
+        // One mark, at the start.
+        check("\u{FEFF}\u{FEFF}{}", "expected value");
     }
 
     #[test]

@@ -37,6 +37,13 @@ impl JsonFault {
         Self { line, column, expected: expected.into(), got: shortened(&got.into()) }
     }
 
+    /// Adds the item of the text that has the error.
+    #[must_use]
+    pub(crate) fn within(mut self, item: &str) -> Self {
+        self.got = format!("{} ({item})", self.got);
+        self
+    }
+
     /// The error of a part of the text that begins at a byte. `syntax` describes the whole part.
     pub(crate) fn of(text: &str, start: usize, error: &serde_json::Error, syntax: &str) -> Self {
         let part = &text[start..];
@@ -80,6 +87,12 @@ fn split(message: &str) -> Option<(String, String)> {
         Some(member) => format!("the unknown member {member}"),
         None => found.split_once(": ").map_or(found, |(_, found)| found).to_string(),
     };
+    let expected = match expected {
+        "u16" => "a whole number below 2^16",
+        "u32" => "a whole number below 2^32",
+        "usize" | "u64" => "a whole number of at least 0",
+        other => other,
+    };
     Some((expected.into(), found))
 }
 
@@ -92,6 +105,11 @@ pub(crate) fn mismatch<E: serde::de::Error>(
     got: impl fmt::Display,
 ) -> E {
     E::custom(format_args!("expected {expected}{GOT}{got}"))
+}
+
+/// Returns the text after a byte order mark, which some editors write.
+pub(crate) fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{FEFF}').unwrap_or(text)
 }
 
 /// Checks that no string of the text is longer than a name can be. Messages of serde repeat

@@ -4,6 +4,8 @@
 //! cell by number. Shapes of operations are inferred, not stored. [`Network::add_cell`] checks
 //! the cells.
 
+#[cfg(test)]
+mod broken;
 mod items;
 mod operation;
 mod reader;
@@ -15,7 +17,7 @@ use edbatch_graph::Network;
 use serde::Deserialize;
 
 use crate::JsonFault;
-use crate::json_fault::check_strings;
+use crate::json_fault::{check_strings, without_mark};
 use items::File;
 use reader::Reader;
 
@@ -80,6 +82,7 @@ pub fn network_from_json(text: &str) -> Result<Network, JsonFault> {
         let (expected, got) = (format!("at most {MAX_BYTES} bytes"), format!("{}", text.len()));
         return Err(JsonFault::new(text, 0, expected, got));
     }
+    let text = without_mark(text);
     check_strings(text)?;
     let file: File<'_> = serde_json::from_str(text).map_err(|error| {
         version_fault(text).unwrap_or_else(|| JsonFault::of(text, 0, &error, SYNTAX))

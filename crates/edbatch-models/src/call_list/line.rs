@@ -120,7 +120,7 @@ impl Line<'_> {
             Err(_) => network.initial_value(number.unsigned_abs() as usize - 1),
             Ok(number) => made.get(number).copied(),
         };
-        let misnumbered = |byte, number: i32, made: usize| {
+        let misnumbered = |byte, number: i32, made: usize, of: &str| {
             let initial = network.initial_values().len();
             let expected = match initial {
                 0 => format!("the number of an earlier value, below {made}"),
@@ -129,7 +129,7 @@ impl Line<'_> {
                      -1 to -{initial}"
                 ),
             };
-            JsonFault::new(text, byte, expected, number.to_string())
+            JsonFault::new(text, byte, expected, number.to_string()).within(of)
         };
         let place = |index| at(|line, index| line.calls?.get(index).copied(), index);
         let (mut rows, mut values) = (self.rows.as_slice(), self.values.as_slice());
@@ -138,8 +138,13 @@ impl Line<'_> {
             let (now, rest) = values.split_at(count as usize);
             values = rest;
             arguments.clear();
-            for &number in now {
-                let misnumbered = || misnumbered(place(index), number, made.len());
+            for (argument, &number) in now.iter().enumerate() {
+                let misnumbered = || {
+                    let ports = network[kind].ports();
+                    let port = &ports[argument.min(ports.len() - 1)].name;
+                    let of = format!("{port} of cell {}", network[kind].name());
+                    misnumbered(place(index), number, made.len(), &of)
+                };
                 arguments.push(value(number, &made).ok_or_else(misnumbered)?);
             }
             let (now, rest) = rows.split_at(network[kind].tables().len());
@@ -150,7 +155,7 @@ impl Line<'_> {
         }
         let emit = |index| at(|line, index| line.emit?.get(index).copied(), index);
         for (index, &number) in self.emitted.iter().enumerate() {
-            let misnumbered = || misnumbered(emit(index), number, made.len());
+            let misnumbered = || misnumbered(emit(index), number, made.len(), "emit");
             let emitted = value(number, &made).ok_or_else(misnumbered)?;
             list.emit(emitted).expect("a value of this list");
         }

@@ -7,7 +7,7 @@ use edbatch_graph::{Network, Shape};
 use super::*;
 
 /// Records of one and of two fields, an initial value, and cells with every kind of operand.
-fn network() -> Arc<Network> {
+pub(super) fn network() -> Arc<Network> {
     let mut network = Network::new();
     let state = network.record("state", [("h", Shape::Vector(2))]).unwrap();
     let pair = [("v", Shape::Vector(1)), ("m", Shape::Matrix(1, 2))];
@@ -98,7 +98,10 @@ fn faults_have_a_place_and_an_expectation() {
         "1:12: expected a call that fits its cell, got call of leaf: token: row 9 does not exist: \
          the table has 9",
     );
-    check(r#"{"calls": [["leaf", 4, 1]]}"#, "1:25: expected the end of the call, got another item");
+    check(
+        r#"{"calls": [["leaf", 4, 1]]}"#,
+        "1:25: expected the end of the call of cell leaf, got another item",
+    );
     check(
         r#"{"calls": [["sum", -1]]}"#,
         "1:22: expected a value for rest of cell sum, got the end of the call",
@@ -115,16 +118,20 @@ fn faults_have_a_place_and_an_expectation() {
     let number = "the number of an earlier value, below";
     check(
         r#"{"calls": [["leaf", 0], ["sum", 0, [1]]]}"#,
-        &format!("1:25: expected {number} 1, or of an initial value, from -1 to -1, got 1"),
+        &format!(
+            "1:25: expected {number} 1, or of an initial value, from -1 to -1, got 1 (rest of cell sum)"
+        ),
     );
     check(
         r#"{"calls": [["sum", -2, [-1]]]}"#,
-        &format!("1:12: expected {number} 0, or of an initial value, from -1 to -1, got -2"),
+        &format!(
+            "1:12: expected {number} 0, or of an initial value, from -1 to -1, got -2 (first of cell sum)"
+        ),
     );
     check(
         r#"{"calls": [["sum", -2147483648, [-1]]]}"#,
         &format!(
-            "1:12: expected {number} 0, or of an initial value, from -1 to -1, got -2147483648"
+            "1:12: expected {number} 0, or of an initial value, from -1 to -1, got -2147483648 (first of cell sum)"
         ),
     );
     check(
@@ -153,11 +160,12 @@ fn faults_have_a_place_and_an_expectation() {
     ] {
         let line = format!("{{\"give\": [[\"state\", [0, {element}]]], \"calls\": []}}");
         let error = CallList::from_json(&network(), &line).unwrap_err().to_string();
-        assert!(error.ends_with(&format!("expected {got}")), "{error}");
+        let expected = format!("expected {got} (element 1 of a state)");
+        assert!(error.ends_with(&expected), "{error}");
     }
     check(
         r#"{"calls": [["leaf", 0]], "emit": [0, 1]}"#,
-        &format!("1:38: expected {number} 1, or of an initial value, from -1 to -1, got 1"),
+        &format!("1:38: expected {number} 1, or of an initial value, from -1 to -1, got 1 (emit)"),
     );
     let targets = "targets that fit the emitted values, got targets:";
     check(

@@ -26,9 +26,10 @@ pub(super) struct File<'a> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RecordItem {
+pub(super) struct RecordItem<'a> {
     pub(super) name: Name,
-    pub(super) fields: Items<FieldItem, MAX_ITEMS>,
+    #[serde(borrow)]
+    pub(super) fields: Items<&'a RawValue, MAX_ITEMS>,
 }
 
 #[derive(Deserialize)]
@@ -57,8 +58,10 @@ pub(super) struct InitialItem {
 pub(super) struct CellItem<'a> {
     pub(super) name: Name,
     pub(super) record: Name,
-    pub(super) tables: Items<TableItem, MAX_ITEMS>,
-    pub(super) ports: Items<PortItem, MAX_ITEMS>,
+    #[serde(borrow)]
+    pub(super) tables: Items<&'a RawValue, MAX_ITEMS>,
+    #[serde(borrow)]
+    pub(super) ports: Items<&'a RawValue, MAX_ITEMS>,
     #[serde(borrow)]
     pub(super) operations: Items<&'a RawValue, MAX_OPERATIONS>,
     pub(super) outputs: Items<u32, MAX_ITEMS>,

@@ -42,7 +42,24 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Parses an item of the file.
+    /// Parses an item of the file that has a name. `what` describes it, in error messages.
+    fn item<'r, T: Deserialize<'r>>(
+        &self,
+        raw: &'r RawValue,
+        syntax: &str,
+        what: &str,
+    ) -> Result<T, JsonFault> {
+        #[derive(Deserialize)]
+        struct Named {
+            name: Name,
+        }
+        self.parse(raw, syntax).map_err(|fault| match serde_json::from_str(raw.get()) {
+            Ok(Named { name: Name(name) }) => fault.within(&format!("{what} {name}")),
+            Err(_) => fault.within(what),
+        })
+    }
+
+    /// Parses a part of the file.
     pub(super) fn parse<'r, T: Deserialize<'r>>(
         &self,
         raw: &'r RawValue,
@@ -74,11 +91,10 @@ impl<'a> Reader<'a> {
         let place = if cell.is_empty() { String::new() } else { format!("cell {cell}: ") };
         let place = format!("{place}{operation}{of}{}", shapes.join(" and "));
         // An expectation of a declaration may say what was found.
-        let (expected, got) = match expected.rsplit_once(", got ") {
-            Some((expected, got)) => (expected, format!("{got} ({place})")),
-            None => (&**expected, place),
-        };
-        self.fault(raw, expected, got)
+        match expected.rsplit_once(", got ") {
+            Some((expected, got)) => self.fault(raw, expected, got).within(&place),
+            None => JsonFault { got: place, ..self.fault(raw, expected, "") },
+        }
     }
 
     /// Counts items. The sum may be at most `max`.
@@ -92,30 +108,42 @@ impl<'a> Reader<'a> {
 
     pub(super) fn record(&mut self, raw: &RawValue) -> Result<(), JsonFault> {
         let syntax = "{\"name\": \"…\", \"fields\": [{\"name\": \"…\", \"shape\": […]}, …]}";
-        let RecordItem { name: Name(name), fields: Items(fields) } = self.parse(raw, syntax)?;
-        self.fields += fields.len();
+        let record: RecordItem<'_> = self.item(raw, syntax, "record")?;
+        let RecordItem { name: Name(name), fields: Items(items) } = record;
+        self.fields += items.len();
         self.count(raw, self.fields, MAX_ITEMS, "fields in a network")?;
-        let mut shapes = Vec::with_capacity(fields.len());
-        for FieldItem { name: Name(field), shape } in &fields {
-            shapes.push((field.as_str(), self.shape(raw, shape)?));
+        let mut fields = Vec::with_capacity(items.len());
+        for raw in items {
+            let syntax = "{\"name\": \"…\", \"shape\": […]}";
+            let of = format!("record {name}: field");
+            let FieldItem { name: Name(field), shape } = self.item(raw, syntax, &of)?;
+            let shape = self.shape(raw, &shape, &format!("{of} {field}"))?;
+            fields.push((field, shape));
         }
+        let shapes = fields.iter().map(|(field, shape)| (field.as_str(), *shape));
         let declared = self.network.record(&name, shapes);
         let id = declared.map_err(|error| self.invalid(raw, &error))?;
         self.records.insert(name, id);
         Ok(())
     }
 
-    pub(super) fn shape(&self, raw: &RawValue, Items(dims): &Dims) -> Result<Shape, JsonFault> {
+    pub(super) fn shape(
+        &self,
+        raw: &RawValue,
+        Items(dims): &Dims,
+        of: &str,
+    ) -> Result<Shape, JsonFault> {
         Shape::new(dims).ok_or_else(|| {
             let expected = "a shape [n] or [rows, columns] of at least one element and fewer than \
                             2^31";
-            self.fault(raw, expected, format!("{dims:?}"))
+            self.fault(raw, expected, format!("{dims:?}")).within(of)
         })
     }
 
     pub(super) fn parameter(&mut self, raw: &RawValue) -> Result<(), JsonFault> {
         let syntax = "{\"name\": \"…\", \"shape\": […]}";
-        let ParameterItem { name: Name(name), shape: Items(dims) } = self.parse(raw, syntax)?;
+        let parameter = self.item(raw, syntax, "parameter")?;
+        let ParameterItem { name: Name(name), shape: Items(dims) } = parameter;
         if self.parameters.contains_key(&name) {
             let got = format!("the parameter {name:?} a second time");
             return Err(self.fault(raw, "a unique name", got));
@@ -128,7 +156,8 @@ impl<'a> Reader<'a> {
 
     pub(super) fn initial_value(&mut self, raw: &RawValue) -> Result<(), JsonFault> {
         let syntax = "{\"record\": \"…\", \"parameters\": [\"…\", …]}";
-        let InitialItem { record, parameters: Items(names) } = self.parse(raw, syntax)?;
+        let initial = self.item(raw, syntax, "an initial value")?;
+        let InitialItem { record, parameters: Items(names) } = initial;
         let record = self.named(&self.records, &record, "record", raw, "an initial value")?;
         for name in &names {
             self.named(&self.parameters, name, "parameter", raw, "an initial value")?;
@@ -141,7 +170,7 @@ impl<'a> Reader<'a> {
     pub(super) fn cell(&mut self, raw: &RawValue) -> Result<(), JsonFault> {
         let syntax = "{\"name\": \"…\", \"record\": \"…\", \"tables\": […], \"ports\": […], \
                       \"operations\": […], \"outputs\": […]}";
-        let item: CellItem<'_> = self.parse(raw, syntax)?;
+        let item: CellItem<'_> = self.item(raw, syntax, "cell")?;
         let CellItem { name: Name(name), record, tables, ports, operations, outputs } = item;
         self.places += tables.0.len() + ports.0.len();
         self.count(raw, self.places, MAX_ITEMS, "tables and ports in a network")?;
@@ -150,8 +179,11 @@ impl<'a> Reader<'a> {
         let of = format!("cell {name}");
         let mut parts =
             CellParts::new(&name, self.named(&self.records, &record, "record", raw, &of)?);
-        for TableItem { name: Name(table), parameter, size } in tables.0 {
-            let of = format!("{of}: table {table}");
+        for raw in tables.0 {
+            let syntax = "{\"name\": \"…\", \"parameter\": \"…\"}";
+            let of = format!("{of}: table");
+            let TableItem { name: Name(table), parameter, size } = self.item(raw, syntax, &of)?;
+            let of = format!("{of} {table}");
             let (parameter, rows) = match (parameter, size) {
                 (None, Some(size)) => (None, size),
                 (Some(name), None) => {
@@ -161,13 +193,16 @@ impl<'a> Reader<'a> {
                 (parameter, _) => {
                     let expected = "a table with a `parameter`, or an index port with a `size`";
                     let got = if parameter.is_some() { "both" } else { "neither" };
-                    return Err(self.fault(raw, expected, format!("{got} ({of})")));
+                    return Err(self.fault(raw, expected, got).within(&of));
                 }
             };
             parts.tables.push(Table { name: table, parameter, rows });
         }
-        for PortItem { name: Name(port), record, many } in ports.0 {
-            let of = format!("{of}: port {port}");
+        for raw in ports.0 {
+            let syntax = "{\"name\": \"…\", \"record\": \"…\"}";
+            let of = format!("{of}: port");
+            let PortItem { name: Name(port), record, many } = self.item(raw, syntax, &of)?;
+            let of = format!("{of} {port}");
             let record = self.named(&self.records, &record, "record", raw, &of)?;
             let arity = if many { Arity::Many } else { Arity::One };
             parts.ports.push(Port { name: port, record, arity });
@@ -200,7 +235,7 @@ impl<'a> Reader<'a> {
     ) -> Result<I, JsonFault> {
         known.get(name).copied().ok_or_else(|| {
             let expected = format!("the name of a {what} of this file");
-            self.fault(raw, expected, format!("{name:?} ({of})"))
+            self.fault(raw, expected, format!("{name:?}")).within(of)
         })
     }
 }

@@ -53,6 +53,7 @@ fn a_network_is_read_and_written() {
         "node:\n  v0 = embed[word] : [4]\n  v1 = sum children.h : [4]\n  v2 = w : [4, 4]\n  \
          v3 = matmul v2 v1 : [4]\n  v4 = add v3 v0 : [4]\n  v5 = tanh v4 : [4]\n  return v5\n"
     );
+    assert_eq!(network_from_json(&format!("\u{FEFF}{TREE}")).unwrap(), network);
     let empty = network_to_json(&Network::new()).unwrap();
     assert_eq!(network_from_json(&empty).unwrap(), Network::new());
 }
@@ -102,17 +103,17 @@ fn faults_have_a_place_and_an_expectation() {
     check(
         "\"h\", \"shape\": [4]",
         "\"h\", \"shape\": [0]",
-        &format!("3:3: expected {shape}, got [0]"),
+        &format!("3:32: expected {shape}, got [0] (record state: field h)"),
     );
     check(
         "\"h\", \"shape\": [4]",
         "\"h\", \"shape\": [65536, 32768]",
-        &format!("3:3: expected {shape}, got [65536, 32768]"),
+        &format!("3:32: expected {shape}, got [65536, 32768] (record state: field h)"),
     );
     check(
         "\"h\", \"shape\": [4]",
         "\"h\", \"shape\": [1, 1, 1, 1]",
-        "3:66: expected a list of at most 3 items, got more",
+        "3:66: expected a list of at most 3 items, got more (record state: field h)",
     );
     check(
         "\"name\": \"w\"",
@@ -150,7 +151,7 @@ fn faults_have_a_place_and_an_expectation() {
     check(
         "\"parameter\": \"embed\"",
         "\"parameter\": \"none\"",
-        "13:3: expected the name of a parameter of this file, got \"none\" (cell node: table word)",
+        "14:15: expected the name of a parameter of this file, got \"none\" (cell node: table word)",
     );
     check(
         "\"parameter\": \"embed\"",
@@ -158,7 +159,11 @@ fn faults_have_a_place_and_an_expectation() {
         "13:3: expected a table of vectors or matrices of fewer than 2^31 elements, got [4] (cell \
          node: table word)",
     );
-    check("\"many\": true", "\"many\": 1", "15:62: expected a boolean, got integer `1`");
+    check(
+        "\"many\": true",
+        "\"many\": 1",
+        "15:62: expected a boolean, got integer `1` (cell node: port children)",
+    );
     check(
         ", \"many\": true",
         "",
@@ -206,29 +211,33 @@ fn faults_have_a_place_and_an_expectation() {
     check(
         "{\"op\": \"tanh\"",
         "{\"op\": \"neg\", \"op\": \"tanh\"",
-        "22:22: expected the member \"op\" once, got it a second time",
+        "22:22: expected the member \"op\" once, got it a second time (cell node: v5)",
     );
     let members: String = (0..16).map(|i| format!("\"{i}\": 0, ")).collect();
     check(
         "{\"op\": \"tanh\"",
         &format!("{{{members}\"op\": \"tanh\""),
-        "22:143: expected at most 16 members, got more",
+        "22:143: expected at most 16 members, got more (cell node: v5)",
     );
     check(
         "{\"op\": \"tanh\", \"operands\": [4]}",
         "1",
-        "22:5: expected an operation, {\"op\": \"…\", …}, got integer `1`",
+        "22:5: expected an operation, {\"op\": \"…\", …}, got integer `1` (cell node: v5)",
     );
-    check("\"table\": 0", "\"table\": null", "17:34: expected u16, got null");
+    check(
+        "\"table\": 0",
+        "\"table\": null",
+        "17:34: expected a whole number below 2^16, got null (cell node: v0, lookup)",
+    );
     check(
         "{\"op\": \"tanh\"",
         "{\"op\": \"dropout\", \"rate\": null",
-        "22:31: expected a number, got null",
+        "22:31: expected a number, got null (cell node: v5, dropout)",
     );
     check(
         "\"parameter\": \"embed\"",
         "\"parameter\": \"embed\", \"size\": null",
-        "14:65: expected u32, got null",
+        "14:65: expected a whole number below 2^32, got null (cell node: table word)",
     );
     check(
         "\"table\": 0",
@@ -236,15 +245,21 @@ fn faults_have_a_place_and_an_expectation() {
         "17:5: expected one of the cell's tables, which has 1, got cell node: v0, lookup in \
          table 1",
     );
-    check("\"table\": 0", "\"table\": 65536", "17:35: expected u16, got integer `65536`");
+    check(
+        "\"table\": 0",
+        "\"table\": 65536",
+        "17:35: expected a whole number below 2^16, got integer `65536` (cell node: v0, lookup)",
+    );
     check(
         "[2, 1]",
         "[1, 2]",
         "20:5: expected a matrix on the left, got cell node: v3, matmul of [4] and [4, 4]",
     );
     check("[2, 1]", "[2, 3]", "20:5: expected operands before v3, got v3 (cell node: v3, matmul)");
-    check("0.1", "0.1e400", "30:33: expected a number in the range of 32-bit floats, got 0.1e400");
-    check("0.1", "\"inf\"", "30:33: expected a number, got \"inf\"");
+    let of = "(cell other \"node\": v2, constant)";
+    let range = "a number in the range of 32-bit floats";
+    check("0.1", "0.1e400", &format!("30:33: expected {range}, got 0.1e400 {of}"));
+    check("0.1", "\"inf\"", &format!("30:33: expected a number, got \"inf\" {of}"));
     check(
         "\"outputs\": [5]",
         "\"outputs\": [2]",
@@ -258,7 +273,7 @@ fn faults_have_a_place_and_an_expectation() {
     check(
         "\"h\"",
         "\"h\\u0085\"",
-        "3:49: expected a name without control characters, got \"h\\u{85}\"",
+        "3:49: expected a name without control characters, got \"h\\u{85}\" (record state: field)",
     );
 }
 

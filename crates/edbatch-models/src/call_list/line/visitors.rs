@@ -71,7 +71,7 @@ impl<'de> Visitor<'de> for &mut Line<'_> {
                 Member::Give => map.next_value_seed(Given(self))?,
                 Member::Calls => map.next_value_seed(Calls(self))?,
                 Member::Emit => {
-                    let value = || number("the number of a value");
+                    let value = || number("the number of an emitted value");
                     self.emitted = map.next_value_seed(Items(value, "emitted values"))?;
                 }
                 Member::Targets => {
@@ -137,9 +137,9 @@ impl<'de> Visitor<'de> for GivenRow<'_, '_> {
             mismatch(format_args!("the elements of a {name}"), "the end of the given value")
         })?;
         let before = self.0.elements.len();
-        push_elements(row.get(), &mut self.0.elements)?;
+        push_elements(row.get(), &mut self.0.elements, name)?;
         self.0.given.push((record, self.0.elements.len() - before));
-        end(&mut seq, "the end of the given value")
+        end(&mut seq, format_args!("the end of the given value of record {name}"))
     }
 }
 
@@ -150,14 +150,18 @@ impl fmt::Display for GivenRow<'_, '_> {
 }
 
 /// Appends the numbers of a list. Each is rounded once, from its digits to 32 bits.
-fn push_elements<E: Error>(text: &str, elements: &mut Vec<f32>) -> Result<(), E> {
+fn push_elements<E: Error>(text: &str, elements: &mut Vec<f32>, record: &str) -> Result<(), E> {
     let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
-    let inner = inner.ok_or_else(|| mismatch("a list of elements", shortened(text)))?;
+    let list = format_args!("a list of the elements of a {record}");
+    let inner = inner.ok_or_else(|| mismatch(list, shortened(text)))?;
     if inner.trim_ascii().is_empty() {
         return Ok(());
     }
-    for number in inner.split(',') {
-        elements.push(number_of_text(number.trim_ascii())?);
+    for (index, number) in inner.split(',').enumerate() {
+        let number = number_of_text(number.trim_ascii()).map_err(|error: serde_json::Error| {
+            E::custom(format_args!("{error} (element {index} of a {record})"))
+        });
+        elements.push(number?);
     }
     Ok(())
 }
@@ -225,7 +229,7 @@ impl<'de> Visitor<'de> for Call<'_, '_> {
         }
         line.check_operands()?;
         line.calls.push((kind, (line.values.len() - before) as u32));
-        end(&mut seq, END)
+        end(&mut seq, format_args!("the end of the call of cell {}", cell.name()))
     }
 }
 
@@ -252,7 +256,7 @@ impl<'de> Visitor<'de> for ListOfValues<'_, '_> {
 }
 
 /// A list without another item.
-fn end<'de, A: SeqAccess<'de>>(seq: &mut A, expected: &str) -> Result<(), A::Error> {
+fn end<'de, A: SeqAccess<'de>>(seq: &mut A, expected: impl fmt::Display) -> Result<(), A::Error> {
     match seq.next_element::<serde::de::IgnoredAny>()? {
         None => Ok(()),
         Some(_) => Err(mismatch(expected, "another item")),
@@ -347,11 +351,11 @@ impl Visitor<'_> for Target {
     type Value = Option<u32>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a class or null")
+        f.write_str("a class or null as target")
     }
 
     fn visit_u64<E: Error>(self, class: u64) -> Result<Option<u32>, E> {
-        number::<_, u32>("a class or null").visit_u64(class).map(Some)
+        number::<_, u32>("a class or null as target").visit_u64(class).map(Some)
     }
 
     fn visit_unit<E: Error>(self) -> Result<Option<u32>, E> {

@@ -26,7 +26,8 @@ pub(in crate::network_file) fn read(
     raw: &RawValue,
     of: String,
 ) -> Result<Instruction, JsonFault> {
-    let Object(left) = file.parse(raw, "{\"op\": \"…\", …}")?;
+    let object = file.parse(raw, "{\"op\": \"…\", …}");
+    let Object(left) = object.map_err(|fault: JsonFault| fault.within(&of))?;
     let mut reader = Reader { file, raw, of, left, taken: vec![], shape: Shape::Vector(1) };
     let Name(wanted) = reader.take("op")?;
     let Some(op) = ALL.into_iter().find(|&op| name(op) == Some(&wanted)) else {
@@ -102,11 +103,12 @@ impl<'a> Reader<'a> {
             return Err(self.fault(format!("the member {member:?}"), format!("{found:?}")));
         };
         self.taken.push(member);
-        self.file.parse(self.left.remove(index).1, &format!("a value for `{member}`"))
+        let value = self.file.parse(self.left.remove(index).1, &format!("a value for `{member}`"));
+        value.map_err(|fault| fault.within(&self.of))
     }
 
     fn fault(&self, expected: String, got: String) -> JsonFault {
-        self.file.fault(self.raw, expected, format!("{got} ({})", self.of))
+        self.file.fault(self.raw, expected, got).within(&self.of)
     }
 }
 
@@ -140,7 +142,7 @@ impl Members for Reader<'_> {
 
     fn shape(&mut self) -> Result<(), JsonFault> {
         let dims: Dims = self.take("shape")?;
-        self.shape = self.file.shape(self.raw, &dims)?;
+        self.shape = self.file.shape(self.raw, &dims, &self.of)?;
         Ok(())
     }
 }
