@@ -40,6 +40,7 @@ mod precision;
 pub mod pytorch;
 mod span;
 mod thread_pool;
+mod weights_file;
 
 pub use backend::{
     BackPart, Backend, BackendError, Bytes, Given, Gradient, Gradients, OutputGradients, Outputs,
@@ -57,6 +58,7 @@ pub use precision::{Precision, UnknownPrecision};
 #[doc(hidden)]
 pub use span::{SPAN_TARGET, SpanGuard};
 pub use thread_pool::{ClaimedPool, ThreadPool};
+pub use weights_file::open_safetensors;
 
 /// The crate `tracing`, for uses of [`span!`] in other crates.
 #[cfg(feature = "tracing")]

@@ -1,8 +1,9 @@
 //! The trained tensors of a network: read from a file, written to a file, or drawn at random.
 
+mod error;
+
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::Arc;
 
 use edbatch_graph::{Network, Parameter, ParameterId};
@@ -10,6 +11,10 @@ use edbatch_layout::Weight;
 use rand::{Rng, RngExt};
 use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensorError, SafeTensors};
+
+use crate::weights_file::{floats, open_safetensors};
+
+pub use error::ParameterError;
 
 /// The values of all parameters of a network: row-major `f32`, immutable and shared by clones.
 ///
@@ -47,14 +52,16 @@ impl Parameters {
     ///
     /// # Errors
     /// If `bytes` is not a valid safetensors file, the file lacks a tensor or has one that is not
-    /// declared, a tensor has the wrong shape or is not f32, or memory is insufficient.
+    /// declared, a tensor has the wrong shape or is not of f32, f16 or bf16, or memory is
+    /// insufficient.
     pub fn from_safetensors(network: &Network, bytes: &[u8]) -> Result<Self, ParameterError> {
-        let file = SafeTensors::deserialize(bytes).map_err(ParameterError::Format)?;
+        let file = open_safetensors(bytes)?;
         let values = network
             .parameters()
             .iter()
             .map(|parameter| read(parameter, &file))
-            .collect::<Result<Vec<_>, _>>()?;
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| error.with_similar(network, file.names().into_iter()))?;
         let names = file.names();
         let dims = |name: &str| file.tensor(name).map_or(Vec::new(), |it| it.shape().to_vec());
         no_surplus(network, names.into_iter(), dims)?;
@@ -82,7 +89,9 @@ impl Parameters {
         for (index, Parameter { name, dims }) in declared.iter().enumerate() {
             let (name, expected) = (name.clone(), dims.clone());
             match values.get(index) {
-                None => return Err(ParameterError::Missing { name, dims: expected }),
+                None => {
+                    return Err(ParameterError::Missing { name, dims: expected, similar: None });
+                }
                 Some(values) if values.len() != declared[index].elements() => {
                     return Err(ParameterError::Shape { name, expected, got: vec![values.len()] });
                 }
@@ -113,7 +122,9 @@ impl Parameters {
         let values = network.parameters().iter().map(|Parameter { name, dims }| {
             let (name, expected) = (name.clone(), dims.clone());
             let Some(index) = self.index_of(&name) else {
-                return Err(ParameterError::Missing { name, dims: expected });
+                let names = self.declared.iter().map(|parameter| parameter.name.as_str());
+                let missing = ParameterError::Missing { name, dims: expected, similar: None };
+                return Err(missing.with_similar(network, names));
             };
             let got = &self.declared[index].dims;
             if *got != expected {
@@ -249,97 +260,12 @@ pub(crate) fn read(
 ) -> Result<Arc<Vec<f32>>, ParameterError> {
     let name = parameter.name.clone();
     let Ok(tensor) = file.tensor(&name) else {
-        return Err(ParameterError::Missing { name, dims: parameter.dims.clone() });
+        let dims = parameter.dims.clone();
+        return Err(ParameterError::Missing { name, dims, similar: None });
     };
     if tensor.shape() != parameter.dims {
         let (expected, got) = (parameter.dims.clone(), tensor.shape().into());
         return Err(ParameterError::Shape { name, expected, got });
     }
-    if tensor.dtype() != Dtype::F32 {
-        return Err(ParameterError::Type { name, got: format!("{:?}", tensor.dtype()) });
-    }
-    let (elements, _) = tensor.data().as_chunks();
-    let mut values = Vec::new();
-    let reserved = values.try_reserve_exact(elements.len());
-    reserved.map_err(|_| ParameterError::Memory { name, bytes: 4 * elements.len() as u64 })?;
-    values.extend(elements.iter().map(|&bytes| f32::from_le_bytes(bytes)));
-    Ok(Arc::new(values))
-}
-
-/// The error for weights that do not match a network, or cannot be read.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum ParameterError {
-    /// The file is not a valid safetensors file.
-    Format(SafeTensorError),
-    /// A tensor that the network declares is missing.
-    Missing {
-        /// The tensor's name.
-        name: String,
-        /// Its dimensions.
-        dims: Vec<usize>,
-    },
-    /// The network does not declare a tensor of the file.
-    Surplus {
-        /// The tensor's name.
-        name: String,
-        /// Its dimensions.
-        dims: Vec<usize>,
-    },
-    /// A tensor does not have the dimensions that the network declares.
-    Shape {
-        /// The tensor's name.
-        name: String,
-        /// The declared dimensions.
-        expected: Vec<usize>,
-        /// The tensor's dimensions.
-        got: Vec<usize>,
-    },
-    /// A tensor is not f32.
-    Type {
-        /// The tensor's name.
-        name: String,
-        /// Its element type.
-        got: String,
-    },
-    /// Memory for a tensor could not be allocated.
-    Memory {
-        /// The tensor's name.
-        name: String,
-        /// The requested size in bytes.
-        bytes: u64,
-    },
-}
-
-impl fmt::Display for ParameterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Format(error) => write!(f, "not a readable safetensors file: {error}"),
-            Self::Missing { name, dims } => {
-                write!(f, "tensor {name} is missing; the model needs it with shape {dims:?}")
-            }
-            Self::Surplus { name, dims } => write!(
-                f,
-                "unexpected tensor {name} of shape {dims:?}: the model does not declare it"
-            ),
-            Self::Shape { name, expected, got } => {
-                write!(f, "tensor {name}: the model expects shape {expected:?}, got {got:?}")
-            }
-            Self::Type { name, got } => write!(f, "tensor {name}: expected F32, got {got}"),
-            Self::Memory { name, bytes } => write!(
-                f,
-                "out of memory: failed to allocate {:.1} MB for tensor {name}",
-                *bytes as f64 / 1e6
-            ),
-        }
-    }
-}
-
-impl std::error::Error for ParameterError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Format(error) => Some(error),
-            _ => None,
-        }
-    }
+    floats(&name, &tensor).map(Arc::new)
 }

@@ -17,6 +17,7 @@ use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 
 use crate::ParameterError;
+use crate::weights_file::{floats, open_safetensors};
 
 /// A recurrent module of a PyTorch model, or one direction of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,52 +42,72 @@ pub const GRU: &[&str] = &["r", "z", "c"];
 /// Rewrites a safetensors file with separate gates, for [`Parameters::from_safetensors`].
 ///
 /// Gate `g` of layer `k` becomes `{name}.{k}.w_g [H, in]`, `{name}.{k}.u_g [H, H]` and
-/// `{name}.{k}.b_g [H]`; a GRU also has `{name}.{k}.d_c [H]`. Tensors of other modules are copied
-/// unchanged.
+/// `{name}.{k}.b_g [H]`; a GRU also has `{name}.{k}.d_c [H]`. A module without biases
+/// (`bias=False`) gets none. Tensors of other modules are copied unchanged.
 ///
 /// # Errors
-/// If `bytes` is not a valid safetensors file, if a tensor of one of `modules` is not f32 or cannot
-/// be divided into gates, or if a tensor `bias_ih` has no tensor `bias_hh`.
+/// If `bytes` is not a valid safetensors file, if a tensor of one of `modules` is not of 32-bit or
+/// 16-bit floats or cannot be divided into gates, if one of two biases is missing or of another
+/// shape than the other, if a module has projections, or if two tensors would get the same name.
 ///
 /// [`Parameters::from_safetensors`]: crate::Parameters::from_safetensors
 pub fn split_gates(bytes: &[u8], modules: &[Recurrent<'_>]) -> Result<Vec<u8>, ParameterError> {
-    let file = SafeTensors::deserialize(bytes).map_err(ParameterError::Format)?;
-    let mut tensors = Vec::new();
-    for (name, tensor) in file.iter() {
+    check_names(modules)?;
+    let file = open_safetensors(bytes)?;
+    let mut tensors = Tensors::default();
+    for (name, tensor) in sorted(&file) {
         let found = modules.iter().find_map(|module| Some((module, module.part(name)?)));
         let Some((module, (part, layer))) = found else {
-            tensors.push(copy(name, &tensor));
+            tensors.copy(name, &tensor)?;
             continue;
         };
-        let stacked = gates(name, &tensor, module.gates.len())?;
-        let other = (part == "bias_ih").then(|| name.replace("bias_ih", "bias_hh"));
-        let other = other.map(|name| {
-            let dims = tensor.shape().into();
-            let other = file.tensor(&name);
-            let other = other.map_err(|_| ParameterError::Missing { name: name.clone(), dims })?;
+        let dims = tensor.shape().to_vec();
+        let other = |part| {
+            let name = module.stacked(part, layer);
+            let other = file.tensor(&name).ok();
+            let dims = dims.clone();
+            other.ok_or_else(|| ParameterError::Missing { name, dims, similar: None })
+        };
+        let (letter, other) = match part {
+            "weight_ih" => ("w", None),
+            "weight_hh" => ("u", None),
+            "bias_ih" => ("b", Some(other("bias_hh")?)),
+            // Split together with the first bias.
+            "bias_hh" => {
+                other("bias_ih")?;
+                continue;
+            }
+            _ => {
+                let what = format!("tensor {name} is a projection (proj_size)");
+                let what = what + ": expected an nn.LSTM without proj_size";
+                return Err(ParameterError::Gates { what });
+            }
+        };
+        let mut stacked = gates(name, &tensor, module.gates.len())?;
+        let second = other.map(|other| {
+            let name = module.stacked("bias_hh", layer);
+            check_shape(&name, &dims, other.shape())?;
             gates(&name, &other, module.gates.len())
         });
-        let other = other.transpose()?;
-        for (index, (gate, mut values)) in module.gates.iter().zip(stacked).enumerate() {
-            let two_biases = *gate == "c";
-            let letter = match part {
-                "weight_ih" => "w",
-                "weight_hh" => "u",
-                "bias_ih" => "b",
-                _ if two_biases => "d",
-                _ => continue,
-            };
-            if let Some(other) = other.as_ref().filter(|_| !two_biases) {
-                values.iter_mut().zip(&other[index]).for_each(|(a, b)| *a += b);
+        let second = second.transpose()?.unwrap_or_default();
+        let mut dims = dims;
+        dims[0] /= module.gates.len();
+        let mut push = |letter: &str, gate: &str, values: &[f32]| {
+            let new = format!("{}.{layer}.{letter}_{gate}", module.name);
+            tensors.insert(new, name, Dtype::F32, dims.clone(), bytes_of(values))
+        };
+        for (index, &gate) in module.gates.iter().enumerate() {
+            match second.get(index) {
+                Some(second) if gate == "c" => push("d", gate, second)?,
+                Some(second) => {
+                    stacked[index].iter_mut().zip(second).for_each(|(a, b)| *a += b);
+                }
+                None => {}
             }
-            let mut dims = tensor.shape().to_vec();
-            dims[0] /= module.gates.len();
-            let data = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-            let name = format!("{}.{layer}.{letter}_{gate}", module.name);
-            tensors.push((name, Dtype::F32, dims, data));
+            push(letter, gate, &stacked[index])?;
         }
     }
-    serialize(&tensors)
+    tensors.serialize()
 }
 
 /// Rewrites a safetensors file with PyTorch's stacked gates: the inverse of [`split_gates`].
@@ -95,36 +116,34 @@ pub fn split_gates(bytes: &[u8], modules: &[Recurrent<'_>]) -> Result<Vec<u8>, P
 /// The same holds for a GRU, except that `d_c` becomes a part of `bias_hh`.
 ///
 /// # Errors
-/// If `bytes` is not a valid safetensors file, or if a gate of one of `modules` is missing, is not
-/// f32, or does not have the shape of the other gates.
+/// If `bytes` is not a valid safetensors file, if a gate of one of `modules` is missing, is not of
+/// floats, or does not have the shape of the other gates, or if two tensors would get the same
+/// name.
 pub fn stack_gates(bytes: &[u8], modules: &[Recurrent<'_>]) -> Result<Vec<u8>, ParameterError> {
-    let file = SafeTensors::deserialize(bytes).map_err(ParameterError::Format)?;
-    let (mut tensors, mut stacks) = (Vec::new(), BTreeMap::new());
-    for (name, tensor) in file.iter() {
+    check_names(modules)?;
+    let file = open_safetensors(bytes)?;
+    let (mut tensors, mut stacks) = (Tensors::default(), BTreeMap::new());
+    for (name, tensor) in sorted(&file) {
         let part = |(index, module): (usize, &Recurrent<'_>)| Some((index, module.letter(name)?));
         match modules.iter().enumerate().find_map(part) {
             Some(stack) => drop(stacks.insert(stack, tensor.shape().to_vec())),
-            None => tensors.push(copy(name, &tensor)),
+            None => tensors.copy(name, &tensor)?,
         }
     }
     for ((module, (layer, letter)), mut dims) in stacks {
-        let Recurrent { module, suffix, name, gates } = modules[module];
-        if let Ok(first) = file.tensor(&format!("{name}.{layer}.{letter}_{}", gates[0])) {
+        let Recurrent { name, gates, .. } = modules[module];
+        let first = format!("{name}.{layer}.{letter}_{}", gates[0]);
+        if let Ok(first) = file.tensor(&first) {
             dims = first.shape().to_vec();
         }
+        check_rows(&first, &dims, 1)?;
         let read = |letter: char, gate: &str| -> Result<Vec<u8>, ParameterError> {
             let name = format!("{name}.{layer}.{letter}_{gate}");
             let Ok(tensor) = file.tensor(&name) else {
-                return Err(ParameterError::Missing { name, dims: dims.clone() });
+                return Err(ParameterError::Missing { name, dims: dims.clone(), similar: None });
             };
-            if tensor.dtype() != Dtype::F32 {
-                return Err(ParameterError::Type { name, got: format!("{:?}", tensor.dtype()) });
-            }
-            if tensor.shape() != dims {
-                let (expected, got) = (dims.clone(), tensor.shape().into());
-                return Err(ParameterError::Shape { name, expected, got });
-            }
-            Ok(tensor.data().into())
+            check_shape(&name, &dims, tensor.shape())?;
+            Ok(bytes_of(&floats(&name, &tensor)?))
         };
         let values = gates.iter().map(|gate| read(letter, gate)).collect::<Result<Vec<_>, _>>()?;
         let other = gates.iter().map(|&gate| match gate {
@@ -133,36 +152,78 @@ pub fn stack_gates(bytes: &[u8], modules: &[Recurrent<'_>]) -> Result<Vec<u8>, P
         });
         let other = if letter == 'b' { other.collect() } else { Ok::<Vec<_>, _>(Vec::new()) }?;
         dims[0] *= gates.len();
-        let dot = if module.is_empty() { "" } else { "." };
         let mut push = |part: &str, data: Vec<Vec<u8>>| {
-            let name = format!("{module}{dot}{part}_l{layer}{suffix}");
-            tensors.push((name, Dtype::F32, dims.clone(), data.concat()));
+            let stacked = modules[module].stacked(part, layer);
+            tensors.insert(stacked, &first, Dtype::F32, dims.clone(), data.concat())
         };
         match letter {
-            'w' => push("weight_ih", values),
-            'u' => push("weight_hh", values),
+            'w' => push("weight_ih", values)?,
+            'u' => push("weight_hh", values)?,
             _ => {
-                push("bias_ih", values);
-                push("bias_hh", other);
+                push("bias_ih", values)?;
+                push("bias_hh", other)?;
             }
         }
     }
-    serialize(&tensors)
+    tensors.serialize()
 }
 
-/// The name, element type, dimensions and bytes of a tensor.
-type Tensor = (String, Dtype, Vec<usize>, Vec<u8>);
-
-fn copy(name: &str, tensor: &TensorView<'_>) -> Tensor {
-    (name.into(), tensor.dtype(), tensor.shape().into(), tensor.data().into())
+/// Fails if two modules have the same new name.
+fn check_names(modules: &[Recurrent<'_>]) -> Result<(), ParameterError> {
+    for (index, module) in modules.iter().enumerate() {
+        if let Some(other) = modules[..index].iter().find(|other| other.name == module.name) {
+            let from = [other, module].map(|it| match it.suffix {
+                "" => it.module.to_string(),
+                suffix => format!("{} (…{suffix})", it.module),
+            });
+            return Err(twice(&format!("recurrent module {}", module.name), &from));
+        }
+    }
+    Ok(())
 }
 
-fn serialize(tensors: &[Tensor]) -> Result<Vec<u8>, ParameterError> {
-    let views = tensors.iter().map(|(name, dtype, dims, data)| {
-        Ok((name.as_str(), TensorView::new(*dtype, dims.clone(), data)?))
-    });
-    let views = views.collect::<Result<Vec<_>, _>>().map_err(ParameterError::Format)?;
-    safetensors::serialize(views, None).map_err(ParameterError::Format)
+fn twice(name: &str, [one, other]: &[String; 2]) -> ParameterError {
+    let what = format!("{name} would exist twice: from {one} and from {other}; rename one of them");
+    ParameterError::Gates { what }
+}
+
+/// Returns the tensors of a file in the order of their names: the file's order depends on hashing.
+fn sorted<'f>(file: &'f SafeTensors<'_>) -> BTreeMap<&'f str, TensorView<'f>> {
+    file.iter().collect()
+}
+
+/// The tensors of a new file, by name, each with the name of the tensor that it comes from.
+#[derive(Default)]
+struct Tensors(BTreeMap<String, (String, Dtype, Vec<usize>, Vec<u8>)>);
+
+impl Tensors {
+    fn insert(
+        &mut self,
+        name: String,
+        origin: &str,
+        dtype: Dtype,
+        dims: Vec<usize>,
+        data: Vec<u8>,
+    ) -> Result<(), ParameterError> {
+        if let Some((other, ..)) = self.0.get(&name) {
+            return Err(twice(&format!("tensor {name}"), &[other.clone(), origin.into()]));
+        }
+        self.0.insert(name, (origin.into(), dtype, dims, data));
+        Ok(())
+    }
+
+    fn copy(&mut self, name: &str, tensor: &TensorView<'_>) -> Result<(), ParameterError> {
+        let (dims, data) = (tensor.shape().into(), tensor.data().into());
+        self.insert(name.into(), name, tensor.dtype(), dims, data)
+    }
+
+    fn serialize(&self) -> Result<Vec<u8>, ParameterError> {
+        let views = self.0.iter().map(|(name, (_, dtype, dims, data))| {
+            Ok((name.as_str(), TensorView::new(*dtype, dims.clone(), data)?))
+        });
+        let views = views.collect::<Result<Vec<_>, _>>().map_err(ParameterError::Format)?;
+        safetensors::serialize(views, None).map_err(ParameterError::Format)
+    }
 }
 
 impl Recurrent<'_> {
@@ -172,8 +233,14 @@ impl Recurrent<'_> {
         let name = name.strip_prefix(self.module)?;
         let name = if self.module.is_empty() { name } else { name.strip_prefix('.')? };
         let (part, layer) = name.strip_suffix(self.suffix)?.split_once("_l")?;
-        let known = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"].contains(&part);
-        Some((part, layer.parse().ok()?)).filter(|_| known)
+        let known = ["weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr"].contains(&part);
+        Some((part, number(layer)?)).filter(|_| known && !self.gates.is_empty())
+    }
+
+    /// Returns the name of one of this module's tensors: the inverse of [`part`](Self::part).
+    fn stacked(&self, part: &str, layer: usize) -> String {
+        let dot = if self.module.is_empty() { "" } else { "." };
+        format!("{}{dot}{part}_l{layer}{}", self.module, self.suffix)
     }
 
     /// Splits the name of a gate's tensor into layer and letter: w, u or b. The second bias of a
@@ -189,8 +256,13 @@ impl Recurrent<'_> {
             "d" if gate == "c" => 'b',
             _ => return None,
         };
-        Some((layer.parse().ok()?, letter)).filter(|_| self.gates.contains(&gate))
+        Some((number(layer)?, letter)).filter(|_| self.gates.contains(&gate))
     }
+}
+
+/// Parses the number of a layer. `00` and `+0` are not numbers that PyTorch writes.
+fn number(layer: &str) -> Option<usize> {
+    layer.parse().ok().filter(|number: &usize| number.to_string() == layer)
 }
 
 /// Splits a tensor of stacked gates into the values of each gate.
@@ -199,158 +271,32 @@ fn gates(
     tensor: &TensorView<'_>,
     count: usize,
 ) -> Result<Vec<Vec<f32>>, ParameterError> {
-    let (name, dims) = (name.to_string(), tensor.shape());
-    if tensor.dtype() != Dtype::F32 {
-        return Err(ParameterError::Type { name, got: format!("{:?}", tensor.dtype()) });
-    }
-    let rows = dims.first().copied().unwrap_or(0);
-    if rows == 0 || rows % count != 0 || tensor.data().is_empty() {
-        let mut expected = dims.to_vec();
-        expected.iter_mut().take(1).for_each(|rows| *rows = (*rows).max(1).next_multiple_of(count));
-        return Err(ParameterError::Shape { name, expected, got: dims.into() });
-    }
-    let (elements, _) = tensor.data().as_chunks();
-    let values: Vec<f32> = elements.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+    check_rows(name, tensor.shape(), count)?;
+    let values = floats(name, tensor)?;
     Ok(values.chunks_exact(values.len() / count).map(<[f32]>::to_vec).collect())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A file of these tensors, each with the values 0, 1, 2, …
-    fn file(tensors: &[(&str, &[usize])]) -> Vec<u8> {
-        let data: Vec<Vec<u8>> = tensors
-            .iter()
-            .map(|(_, dims)| {
-                let values = 0..dims.iter().product::<usize>();
-                values.flat_map(|value| (value as f32).to_le_bytes()).collect()
-            })
-            .collect();
-        let views = tensors.iter().zip(&data).map(|((name, dims), data)| {
-            (*name, TensorView::new(Dtype::F32, dims.to_vec(), data).unwrap())
-        });
-        safetensors::serialize(views.collect::<Vec<_>>(), None).unwrap()
-    }
-
-    fn check(tensors: &[(&str, &[usize])], module: Recurrent<'_>, expected: &[&str]) {
-        let text = match split_gates(&file(tensors), &[module]) {
-            Ok(bytes) => {
-                let file = SafeTensors::deserialize(&bytes).unwrap();
-                let line = |(name, tensor): (&str, TensorView<'_>)| {
-                    let (elements, _) = tensor.data().as_chunks();
-                    let values = elements.iter().map(|&bytes| f32::from_le_bytes(bytes));
-                    format!("{name} {:?} {:?}", tensor.shape(), values.collect::<Vec<_>>())
-                };
-                let mut lines: Vec<String> = file.iter().map(line).collect();
-                lines.sort_unstable();
-                lines
-            }
-            Err(error) => vec![error.to_string()],
-        };
-        assert_eq!(text, expected);
-    }
-
-    #[test]
-    fn gates_of_an_lstm_are_split() {
-        let module = Recurrent { module: "rnn", suffix: "_reverse", name: "bwd", gates: LSTM };
-        check(
-            &[
-                ("rnn.weight_ih_l1_reverse", &[4, 2]),
-                ("rnn.bias_ih_l1_reverse", &[4]),
-                ("rnn.bias_hh_l1_reverse", &[4]),
-                ("rnn.bias_hh_l1", &[1]),
-            ],
-            module,
-            &[
-                "bwd.1.b_f [1] [2.0]",
-                "bwd.1.b_g [1] [4.0]",
-                "bwd.1.b_i [1] [0.0]",
-                "bwd.1.b_o [1] [6.0]",
-                "bwd.1.w_f [1, 2] [2.0, 3.0]",
-                "bwd.1.w_g [1, 2] [4.0, 5.0]",
-                "bwd.1.w_i [1, 2] [0.0, 1.0]",
-                "bwd.1.w_o [1, 2] [6.0, 7.0]",
-                "rnn.bias_hh_l1 [1] [0.0]",
-            ],
-        );
-    }
-
-    #[test]
-    fn the_second_bias_of_the_reset_product_of_a_gru_is_kept() {
-        let module = Recurrent { module: "", suffix: "", name: "char", gates: GRU };
-        check(
-            &[("weight_hh_l0", &[3, 1]), ("bias_ih_l0", &[3]), ("bias_hh_l0", &[3])],
-            module,
-            &[
-                "char.0.b_c [1] [2.0]",
-                "char.0.b_r [1] [0.0]",
-                "char.0.b_z [1] [2.0]",
-                "char.0.d_c [1] [2.0]",
-                "char.0.u_c [1, 1] [2.0]",
-                "char.0.u_r [1, 1] [0.0]",
-                "char.0.u_z [1, 1] [1.0]",
-            ],
-        );
-    }
-
-    #[test]
-    fn stacked_gates_are_those_that_were_split() {
-        let lstm = Recurrent { module: "rnn", suffix: "_reverse", name: "back", gates: LSTM };
-        let gru = Recurrent { module: "", suffix: "", name: "char", gates: GRU };
-        let mut tensors: Vec<(&str, &[usize])> = vec![
-            ("rnn.weight_ih_l1_reverse", &[8, 3]),
-            ("rnn.weight_hh_l1_reverse", &[8, 2]),
-            ("rnn.bias_ih_l1_reverse", &[8]),
-            ("rnn.bias_hh_l1_reverse", &[8]),
-            ("weight_ih_l0", &[6, 1]),
-            ("bias_ih_l0", &[6]),
-            ("bias_hh_l0", &[6]),
-            ("other", &[2]),
-        ];
-        let split = split_gates(&file(&tensors), &[lstm, gru]).unwrap();
-        let stacked = stack_gates(&split, &[lstm, gru]).unwrap();
-        // The second biases are zero, but splitting adds the two.
-        assert_eq!(split_gates(&stacked, &[lstm, gru]).unwrap(), split);
-        let stacked = SafeTensors::deserialize(&stacked).unwrap();
-        tensors.sort_unstable();
-        let mut names = stacked.names();
-        names.sort_unstable();
-        assert_eq!(names, tensors.iter().map(|(name, _)| *name).collect::<Vec<_>>());
-        assert!(tensors.iter().all(|(name, dims)| stacked.tensor(name).unwrap().shape() == *dims));
-    }
-
-    #[test]
-    fn gates_that_cannot_be_stacked_are_errors() {
-        let module = Recurrent { module: "m", suffix: "", name: "x", gates: GRU };
-        let error = |tensors: &[(&str, &[usize])]| {
-            stack_gates(&file(tensors), &[module]).unwrap_err().to_string()
-        };
-        assert_eq!(
-            error(&[("x.0.w_z", &[2, 1])]),
-            "tensor x.0.w_r is missing; the model needs it with shape [2, 1]"
-        );
-        assert_eq!(
-            error(&[("x.0.u_r", &[2, 2]), ("x.0.u_z", &[2, 2]), ("x.0.u_c", &[3, 3])]),
-            "tensor x.0.u_c: the model expects shape [2, 2], got [3, 3]"
-        );
-        let biases: [(&str, &[usize]); 3] =
-            [("x.0.b_r", &[2]), ("x.0.b_z", &[2]), ("x.0.b_c", &[2])];
-        assert!(error(&biases).starts_with("tensor x.0.d_c is missing"));
-    }
-
-    #[test]
-    fn wrong_shapes_and_missing_biases_are_errors() {
-        let module = Recurrent { module: "", suffix: "", name: "x", gates: GRU };
-        check(
-            &[("weight_ih_l0", &[4, 1])],
-            module,
-            &["tensor weight_ih_l0: the model expects shape [6, 1], got [4, 1]"],
-        );
-        check(
-            &[("bias_ih_l0", &[3])],
-            module,
-            &["tensor bias_hh_l0 is missing; the model needs it with shape [3]"],
-        );
-    }
+/// Fails if a tensor has no elements, or rows that are not a multiple of `count`.
+fn check_rows(name: &str, dims: &[usize], count: usize) -> Result<(), ParameterError> {
+    let mut expected: Vec<usize> = dims.iter().map(|&dim| dim.max(1)).collect();
+    let rows = expected.first().and_then(|rows| rows.checked_next_multiple_of(count));
+    expected.splice(..dims.len().min(1), [rows.unwrap_or(count)]);
+    check_shape(name, &expected, dims)
 }
+
+fn check_shape(name: &str, expected: &[usize], got: &[usize]) -> Result<(), ParameterError> {
+    if expected == got {
+        return Ok(());
+    }
+    let (expected, got) = (expected.into(), got.into());
+    Err(ParameterError::Shape { name: name.into(), expected, got })
+}
+
+fn bytes_of(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+#[cfg(test)]
+mod hostile;
+#[cfg(test)]
+mod tests;

@@ -29,9 +29,34 @@ pub fn load(folder: impl AsRef<Path>) -> Result<Loaded, LoadError> {
     let file = folder.weights();
     let bytes = std::fs::read(&file)
         .map_err(|error| LoadError::Unreadable { file: file.clone(), error })?;
-    let parameters = Parameters::from_safetensors(model.network(), &bytes)
-        .map_err(|error| LoadError::Weights { file, error })?;
+    let parameters = Parameters::from_safetensors(model.network(), &bytes).map_err(|error| {
+        let sizes = sizes(&folder, &error);
+        LoadError::Weights { file, error, sizes }
+    })?;
     Ok(Loaded { folder, model, parameters })
+}
+
+/// Describes the sizes of the configuration and of the vocabularies that a shape follows from.
+fn sizes(folder: &Folder, error: &ParameterError) -> String {
+    let (ParameterError::Shape { expected, got, .. }, Some(config)) = (error, folder.config())
+    else {
+        return String::new();
+    };
+    let lines = |text: &[u8]| text.iter().filter(|&&byte| byte == b'\n').count();
+    let files = folder.lexicon().files().into_iter();
+    let files = files.map(|(name, text)| (format!("lines of {name}"), Some(lines(&text))));
+    let config = config.sizes().map(|(name, size)| (format!("\"{name}\" of config.json"), size));
+    let other = |dim| (0..).zip(expected).any(|(at, it)| *it == dim && got.get(at) != Some(it));
+    // Stacks in two directions are twice as wide.
+    let other = |size: usize| other(size) || other(2 * size);
+    let found = config.into_iter().chain(files).filter(|(_, size)| size.is_some_and(other));
+    let found: Vec<String> =
+        found.map(|(name, size)| format!("{name}, {}", size.unwrap_or(0))).collect();
+    if found.is_empty() {
+        String::new()
+    } else {
+        format!("; that follows from {}", found.join(", "))
+    }
 }
 
 /// The error for a folder that is not a valid model.
@@ -53,6 +78,8 @@ pub enum LoadError {
         file: PathBuf,
         /// The mismatch.
         error: ParameterError,
+        /// The sizes of the folder that the expected shape follows from, or nothing.
+        sizes: String,
     },
 }
 
@@ -63,7 +90,7 @@ impl fmt::Display for LoadError {
             Self::Unreadable { file, error } => {
                 write!(f, "{}: expected a readable file, got: {error}", file.display())
             }
-            Self::Weights { file, error } => write!(f, "{}: {error}", file.display()),
+            Self::Weights { file, error, sizes } => write!(f, "{}: {error}{sizes}", file.display()),
         }
     }
 }

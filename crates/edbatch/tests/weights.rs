@@ -71,20 +71,95 @@ fn undeclared_tensors_are_an_error_that_names_the_first_by_name() {
 }
 
 #[test]
-fn tensors_that_are_not_f32_are_an_error_with_their_type() {
-    for (dtype, bytes, name) in [
-        (Dtype::F64, 8, "F64"),
-        (Dtype::F16, 2, "F16"),
-        (Dtype::BF16, 2, "BF16"),
-        (Dtype::I32, 4, "I32"),
-        (Dtype::U8, 1, "U8"),
-    ] {
+fn tensors_of_other_types_are_an_error_that_says_how_to_convert_them() {
+    for (dtype, bytes, name) in
+        [(Dtype::F64, 8, "F64"), (Dtype::I32, 4, "I32"), (Dtype::U8, 1, "U8")]
+    {
         let message = error_after(|entries| {
             let (_, element, shape, data) = tensor(entries, "out.bias");
             (*element, *data) = (dtype, vec![0; bytes * shape[0]]);
         });
-        assert_eq!(message, format!("tensor out.bias: expected F32, got {name}"));
+        let expected = format!(
+            "tensor out.bias: expected F32, F16 or BF16, got {name}; convert it with `.float()` \
+             (PyTorch) or `.astype(\"float32\")` (NumPy) before save_file"
+        );
+        assert_eq!(message, expected);
     }
+}
+
+#[test]
+fn tensors_of_16_bits_are_read() {
+    let (model, mut entries) = model();
+    let (_, dtype, shape, data) = tensor(&mut entries, "out.bias");
+    assert_eq!(*shape, [5]);
+    (*dtype, *data) = (Dtype::F16, vec![0, 0x3C, 0, 0xC0, 1, 0, 0, 0x7C, 0, 0x80]);
+    let expected = [1.0, -2.0, 2f32.powi(-24), f32::INFINITY, -0.0].map(f32::to_bits);
+    let read = read(&model, &entries).unwrap();
+    let bits: Vec<u32> = read.named("out.bias").unwrap().iter().map(|x| x.to_bits()).collect();
+    assert_eq!(bits, expected);
+}
+
+#[test]
+fn a_missing_tensor_is_shown_with_the_one_that_ends_alike() {
+    let missing = "tensor embed is missing; the model needs it with shape";
+    for (name, other) in [
+        ("module.embed", "module.embed"),
+        ("model.encoder.embed", "model.encoder.embed"),
+        ("embed.weight", ""),
+        ("embedded", ""),
+    ] {
+        let message = error_after(|entries| tensor(entries, "embed").0 = name.into());
+        let expected = match other {
+            "" => "]".into(),
+            _ => format!("; if {other} is this tensor, rename it to embed"),
+        };
+        assert!(message.starts_with(missing) && message.ends_with(&expected), "{message}");
+    }
+    // All names have the prefix. The one with more equal parts is nearer, whatever the order.
+    let message = error_after(|entries| {
+        entries.iter_mut().for_each(|(name, ..)| name.insert_str(0, "module."));
+        let (_, dtype, shape, data) = tensor(entries, "module.embed").clone();
+        entries.push(("a.embed".into(), dtype, shape, data));
+    });
+    assert!(message.ends_with("if a.embed is this tensor, rename it to embed"), "{message}");
+    let message = error_after(|entries| {
+        tensor(entries, "leaf.w_i").0 = "module.leaf.w_i".into();
+        let (_, dtype, shape, data) = tensor(entries, "embed").clone();
+        entries.push(("a.w_i".into(), dtype, shape, data));
+    });
+    assert!(message.ends_with("if module.leaf.w_i is this tensor, rename it to leaf.w_i"));
+}
+
+/// The error of `load` for the small tree model after a change of its files.
+fn load_error(change: impl FnOnce(&Path)) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let goldens = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small/tree_lstm");
+    for file in ["config.json", "vocab.txt", "weights.safetensors"] {
+        std::fs::copy(goldens.join(file), folder.path().join(file)).unwrap();
+    }
+    change(folder.path());
+    edbatch::load(folder.path()).unwrap_err().to_string()
+}
+
+#[test]
+fn a_shape_that_does_not_fit_is_shown_with_the_sizes_of_the_folder() {
+    let with = |from: &str, to: &str| {
+        load_error(|folder| {
+            let file = folder.join("config.json");
+            let text = std::fs::read_to_string(&file).unwrap();
+            assert!(text.contains(from), "{text}");
+            std::fs::write(file, text.replace(from, to)).unwrap();
+        })
+    };
+    let message = with("\"hidden\": 5", "\"hidden\": 7");
+    let expected = "shape [7, 4], got [5, 4]; that follows from \"hidden\" of config.json, 7";
+    assert!(message.ends_with(expected), "{message}");
+    let message = load_error(|folder| {
+        let file = folder.join("vocab.txt");
+        let text = std::fs::read_to_string(&file).unwrap() + "zebra\n";
+        std::fs::write(file, text).unwrap();
+    });
+    assert!(message.contains("tensor embed: ") && message.contains("lines of vocab.txt, "));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use safetensors::{SafeTensorError, SafeTensors};
 
 use super::UpdateRule;
 use crate::parameters::read;
+use crate::weights_file::open_safetensors;
 use crate::{ParameterError, Parameters};
 
 /// The parameters and moments of a backend. Clones share their memory.
@@ -66,7 +67,7 @@ impl TrainingState {
         rule: &UpdateRule,
         bytes: &[u8],
     ) -> Result<Self, ParameterError> {
-        let file = SafeTensors::deserialize(bytes).map_err(ParameterError::Format)?;
+        let file = open_safetensors(bytes)?;
         let named = |group: &str, declared: &Parameter| Parameter {
             name: format!("{group}/{}", declared.name),
             dims: declared.dims.clone(),
