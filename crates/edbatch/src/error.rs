@@ -169,6 +169,14 @@ pub enum NotFiniteCause {
     Weight(NotFiniteWeight),
     /// The call reads a [given](edbatch_models::Build::give) value that is not finite.
     Given,
+    /// Everything that the call reads is finite, but one of its operations has a constant or a
+    /// factor that is not.
+    Constant {
+        /// The index of the operation in the cell.
+        operation: usize,
+        /// The constant.
+        value: NotFinite,
+    },
     /// Everything that the call reads is finite; one of its operations overflows or is undefined.
     Operations,
 }
@@ -185,6 +193,11 @@ impl fmt::Display for NotFiniteCall {
             NotFiniteCause::Given => {
                 f.write_str("it reads a given value that is not finite: correct what is given")
             }
+            NotFiniteCause::Constant { operation, value } => write!(
+                f,
+                "everything that it reads is finite, but its operation v{operation} has the \
+                 constant {value}: correct its equations"
+            ),
             NotFiniteCause::Operations => f.write_str(
                 "everything that it reads is finite, so one of its operations overflows or is \
                  undefined: make the cell's weights smaller, or correct its equations",

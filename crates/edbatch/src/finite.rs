@@ -64,7 +64,14 @@ impl Calls<'_> {
             Source::Given(index) => self.given(index),
             Source::Node(_) => None,
         });
-        let mut causes = parameters.chain(rows).map(NotFiniteCause::Weight).chain(given);
+        let operations = cell.instructions().iter().enumerate();
+        let constants = operations.filter_map(|(operation, instruction)| match instruction.op {
+            Op::Constant(number) | Op::Scale(number) => NotFinite::first([number])
+                .map(|(_, value)| NotFiniteCause::Constant { operation, value }),
+            _ => None,
+        });
+        let causes = parameters.chain(rows).map(NotFiniteCause::Weight).chain(given);
+        let mut causes = causes.chain(constants);
         causes.next().unwrap_or(NotFiniteCause::Operations)
     }
 

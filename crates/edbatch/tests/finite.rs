@@ -239,6 +239,28 @@ fn an_overflow_is_found_if_the_output_is_finite() {
     }
 }
 
+/// A constant is data of the network, not a result of large weights.
+#[test]
+fn a_constant_that_is_not_finite_is_the_cause() {
+    for (number, factor, operation) in [(f32::INFINITY, 1.0, 0), (2.0, f32::NEG_INFINITY, 1)] {
+        let mut network = Network::new();
+        let one = network.record("one", [("x", Shape::Vector(1))]).unwrap();
+        let constant = network.cell("constant", one, |cell| {
+            vec![cell.constant(number, Shape::Vector(1)).scale(factor)]
+        });
+        let constant = constant.unwrap();
+        let network = Arc::new(network);
+        let mut list = CallList::new(network.clone());
+        let call = list.call(constant, &[], &[]).unwrap();
+        list.emit(call).unwrap();
+        let got = check(&CallLists::new(network.clone()), &weights(&network), &list).unwrap_err();
+        let value = NotFinite::first([number * factor]).unwrap().1;
+        assert_eq!(got.cause, NotFiniteCause::Constant { operation, value });
+        let (said, expected) = (got.to_string(), format!("v{operation} has the constant {value}"));
+        assert!(said.contains(&expected) && !said.contains("weights"), "{said}");
+    }
+}
+
 #[test]
 fn a_row_of_a_table_fails_only_the_inputs_that_read_it() {
     let sizes = TaggerSizes { vocabulary: 20, embed: 4, hidden: 4, layers: 1, mlp: 4, tags: 3 };
