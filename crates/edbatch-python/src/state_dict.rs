@@ -28,16 +28,17 @@ pub(crate) fn read(
     rename: &Names,
     recurrent: &Names,
 ) -> PyResult<Parameters> {
-    let tensors = renamed(state, rename)?;
+    let mut tensors = renamed(state, rename)?;
+    let found = modules(recurrent, |module, suffix, _| {
+        let dims = tensors.get(&format!("{}weight_hh_l0{suffix}", prefix(module)));
+        dims.map(|(dims, _)| dims.clone())
+    });
+    found.iter().for_each(|half| half.add_zeros(network, &mut tensors));
     let views = tensors
         .iter()
         .map(|(name, (dims, bytes))| Ok((name, TensorView::new(Dtype::F32, dims.clone(), bytes)?)));
     let views = views.collect::<Result<Vec<_>, _>>().map_err(invalid)?;
     let bytes = safetensors::serialize(views, None).map_err(invalid)?;
-    let found = modules(recurrent, |module, suffix, _| {
-        let dims = tensors.get(&format!("{}weight_hh_l0{suffix}", prefix(module)));
-        dims.map(|(dims, _)| dims.clone())
-    });
     if let Some(module) = recurrent.keys().find(|&name| !found.iter().any(|it| it.module == *name))
     {
         let name = format!("{}weight_hh_l0", prefix(module));
@@ -66,8 +67,9 @@ pub(crate) fn write<'py>(
     // A square matrix for each gate: an LSTM has an input gate, a GRU a reset gate.
     let found = modules(recurrent, |_, _, name| {
         let [lstm, gru] = ["i", "r"].map(|gate| dims(format!("{name}.0.u_{gate}")));
-        let (dims, gates) = lstm.map(|dims| (dims, 4)).or(gru.map(|dims| (dims, 3)))?;
-        Some(vec![gates * dims[0], dims[1]])
+        let (mut dims, gates) = lstm.map(|dims| (dims, 4)).or(gru.map(|dims| (dims, 3)))?;
+        dims[0] *= gates;
+        Some(dims)
     });
     if let Some((module, name)) =
         recurrent.iter().find(|(module, _)| !found.iter().any(|it| it.module == **module))
@@ -97,6 +99,28 @@ struct Half {
     dims: Vec<usize>,
 }
 
+impl Half {
+    /// Adds zeros as both biases of each layer that has none (`bias=False`), if the network
+    /// declares biases of the layer.
+    fn add_zeros(&self, network: &Network, tensors: &mut BTreeMap<String, Tensor>) {
+        let name = |part, layer| format!("{}{part}_l{layer}{}", prefix(&self.module), self.suffix);
+        for layer in 0.. {
+            // `split_gates` refuses a tensor without elements.
+            let hidden = tensors.get(&name("weight_hh", layer)).filter(|(_, it)| !it.is_empty());
+            let Some(rows) = hidden.map(|(dims, _)| dims.first().copied().unwrap_or(1)) else {
+                return;
+            };
+            let biases = ["bias_ih", "bias_hh"].map(|part| name(part, layer));
+            let new = format!("{}.{layer}.b_", self.name);
+            if network.parameters().iter().any(|it| it.name.starts_with(&new))
+                && !biases.iter().any(|bias| tensors.contains_key(bias))
+            {
+                tensors.extend(biases.map(|bias| (bias, (vec![rows], vec![0; 4 * rows]))));
+            }
+        }
+    }
+}
+
 /// Returns the halves of these modules for which `dims_of(module, suffix, name)` finds `weight_hh`.
 fn modules(
     recurrent: &Names,
@@ -117,7 +141,8 @@ fn recurrents(halves: &[Half]) -> PyResult<Vec<Recurrent<'_>>> {
         [rows, hidden] if rows == 4 * hidden => Ok(LSTM),
         [rows, hidden] if rows == 3 * hidden => Ok(GRU),
         _ => Err(WeightsError::new_err(format!(
-            "tensor {}weight_hh_l0{} of shape {:?}: expected (4 H, H), an LSTM, or (3 H, H), a GRU",
+            "tensor {}weight_hh_l0{} of shape {:?}: expected (4 H, H), an LSTM, or (3 H, H), a \
+             GRU, without projections (proj_size)",
             prefix(&half.module),
             half.suffix,
             half.dims
@@ -150,6 +175,11 @@ fn renamed(state: &Bound<'_, PyAny>, rename: &Names) -> PyResult<BTreeMap<String
         let array = arrays::floats::<WeightsError>(&value, || format!("tensor {old}"))?;
         let bytes = array.as_slice()?.iter().flat_map(|value| value.to_le_bytes()).collect();
         let tensor = (array.shape().to_vec(), bytes);
+        if name == "__metadata__" {
+            let text =
+                format!("tensor {old}: expected a name other than {name}, which is reserved");
+            return Err(WeightsError::new_err(text));
+        }
         if tensors.insert(name.clone(), tensor).is_some() {
             let text = format!("rename: two tensors become {name}, one of them {old}");
             return Err(WeightsError::new_err(text));

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use edbatch::graph;
-use edbatch::runtime::{ParameterError, Parameters};
+use edbatch::runtime::{ParameterError, Parameters, open_safetensors};
 use numpy::ndarray::{ArrayD, IxDyn};
 use numpy::{PyArrayDyn, PyUntypedArrayMethods};
 use pyo3::exceptions::PyKeyError;
@@ -11,7 +11,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyTuple};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
-use safetensors::SafeTensors;
 
 use crate::arrays;
 use crate::errors::{self, WeightsError};
@@ -48,7 +47,7 @@ impl Weights {
 
     fn from_safetensors(bytes: &[u8]) -> Result<Self, PyErr> {
         let format = |error| errors::weights(ParameterError::Format(error));
-        let file = SafeTensors::deserialize(bytes).map_err(format)?;
+        let file = open_safetensors(bytes).map_err(errors::weights)?;
         let mut names = file.names();
         names.sort_unstable();
         let parameters = names.into_iter().map(|name| {
@@ -96,7 +95,7 @@ impl Weights {
         Self::of(&parameters, values)
     }
 
-    /// Reads a safetensors file. Tensors must be float32.
+    /// Reads a safetensors file. Tensors must be float32, float16 or bfloat16.
     ///
     /// Raises FileError if the file cannot be read, and WeightsError if it is not such a file.
     #[staticmethod]

@@ -256,6 +256,127 @@ def test_errors_name_the_tensor(state, options, message):
     assert str(raised.value).startswith(message)
 
 
+def lstm_net(name="rnn", count=1):
+    """A network with this number of LSTMs of three inputs and two elements."""
+    net = ed.Network()
+    row, state = net.record("row", x=3), net.record("state", h=2, c=2)
+    for layer in range(count):
+
+        @net.cell(state, name=f"step {layer}")
+        def step(c, layer=layer):
+            return cells.lstm(c, f"{name}.{layer}", c.one("x", row).x, *c.one("p", state))
+
+    return net
+
+
+def lstm_state(module="enc", layer=0, suffix=""):
+    shapes = {"weight_ih": (8, 3), "weight_hh": (8, 2), "bias_ih": 8, "bias_hh": 8}
+    return {f"{module}.{part}_l{layer}{suffix}": np.ones(of) for part, of in shapes.items()}
+
+
+NO_BIAS = {name: array for name, array in lstm_state().items() if "bias" not in name}
+
+
+def test_a_module_without_biases_has_zeros():
+    weights = ed.Weights.from_state_dict(lstm_net(), NO_BIAS, recurrent={"enc": "rnn"})
+    assert all((weights[f"rnn.0.b_{gate}"] == 0).all() for gate in "ifgo")
+    assert (weights["rnn.0.w_g"] == 1).all()
+    # One layer without them; a cell of its own that declares none.
+    both = {**lstm_state(layer=1), **NO_BIAS}
+    weights = ed.Weights.from_state_dict(lstm_net(count=2), both, recurrent={"enc": "rnn"})
+    assert (weights["rnn.0.b_i"] == 0).all() and (weights["rnn.1.b_i"] == 2).all()
+    net = ed.Network()
+    state = net.record("state", h=2)
+
+    @net.cell(state)
+    def step(c):
+        h = c.one("p", state).h
+        return sum((c.parameter(f"rnn.0.u_{gate}", (2, 2)) @ h for gate in "fgo"),
+                   c.parameter("rnn.0.u_i", (2, 2)) @ h)
+
+    hidden = {"enc.weight_hh_l0": NO_BIAS["enc.weight_hh_l0"]}
+    weights = ed.Weights.from_state_dict(net, hidden, recurrent={"enc": "rnn"})
+    assert sorted(weights) == [f"rnn.0.u_{gate}" for gate in "fgio"]
+
+
+@pytest.mark.parametrize(
+    ("state", "options", "message"),
+    [
+        (
+            {"rnn.0.w_i": np.ones((2, 3))},
+            {},
+            "tensor rnn.0.w_i would exist twice: from enc.weight_ih_l0 and from rnn.0.w_i",
+        ),
+        (
+            lstm_state("dec"),
+            {"dec": "rnn"},
+            "recurrent module rnn would exist twice: from dec and from enc",
+        ),
+        (
+            lstm_state("dec") | lstm_state("enc", suffix="_reverse"),
+            {"dec": "rnn_reverse"},
+            "recurrent module rnn_reverse would exist twice: from dec and from enc (…_reverse)",
+        ),
+        ({"enc.weight_ih_l00": np.ones((8, 3))}, {}, "unexpected tensor enc.weight_ih_l00"),
+        ({"enc.weight_ih_l+0": np.ones((8, 3))}, {}, "unexpected tensor enc.weight_ih_l+0"),
+        (
+            {"enc.bias_hh_l0": np.arange(12)},
+            {},
+            "tensor enc.bias_hh_l0: the model expects shape [8], got [12]",
+        ),
+        (
+            {"enc.weight_hr_l0": np.ones((2, 2))},
+            {},
+            "tensor enc.weight_hr_l0 is a projection (proj_size)",
+        ),
+        (
+            {"enc.weight_hh_l0": np.ones((8, 1))},
+            {},
+            "tensor enc.weight_hh_l0 of shape [8, 1]: expected (4 H, H), an LSTM, or (3 H, H), a "
+            "GRU, without projections (proj_size)",
+        ),
+        ({"enc.weight_hh_l1": np.zeros((2**40, 0))}, {}, "tensor enc.weight_hh_l1: the model"),
+        ({"__metadata__": np.ones(2)}, {}, "tensor __metadata__: expected a name other than"),
+    ],
+)
+def test_gates_that_meet_other_names_or_shapes_are_errors(state, options, message):
+    with pytest.raises(ed.WeightsError) as raised:
+        state = lstm_state() | state
+        ed.Weights.from_state_dict(lstm_net(), state, recurrent={"enc": "rnn"} | options)
+    assert str(raised.value).startswith(message)
+
+
+def test_the_way_back_refuses_names_that_would_exist_twice():
+    weights = ed.Weights.random(lstm_net())
+    with pytest.raises(ed.WeightsError, match="recurrent module rnn would exist twice"):
+        weights.to_state_dict(recurrent={"enc": "rnn", "dec": "rnn"})
+    both = ed.Weights({**dict(weights.items()), "enc.weight_hh_l0": np.ones(3)})
+    with pytest.raises(ed.WeightsError, match=r"tensor enc\.weight_hh_l0 would exist twice"):
+        both.to_state_dict(recurrent={"enc": "rnn"})
+    with pytest.raises(ed.WeightsError, match=r"shape \[16\]: expected \(4 H, H\)"):
+        ed.Weights({"rnn.0.u_i": np.ones(4)}).to_state_dict(recurrent={"enc": "rnn"})
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\n", "Git LFS: run `git lfs pull`"),
+        (b"PK\x03\x04" + bytes(40), "torch.save writes"),
+        (b"\x80\x02}q\x00.........", "torch.save writes"),
+    ],
+)
+def test_files_of_other_formats_are_named(tmp_path, data, message):
+    path = tmp_path / "weights.safetensors"
+    path.write_bytes(data)
+    with pytest.raises(ed.WeightsError) as raised:
+        ed.Weights.load(path)
+    assert str(path) in str(raised.value) and message in str(raised.value)
+    ed.Weights({"w": np.ones(2)}).save(path)
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(ed.WeightsError, match="cut off: expected 72 bytes.*got 69"):
+        ed.Weights.load(path)
+
+
 def test_a_recurrent_module_without_gates_is_an_error():
     weights = ed.Weights.random(small())
     with pytest.raises(ed.WeightsError, match=r"there is no tensor rnn\.0\.u_i"):
