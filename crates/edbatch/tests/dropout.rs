@@ -72,6 +72,59 @@ fn masks_have_the_mean_and_variance_of_the_rate() {
     assert!((variance - 1.0 / 3.0).abs() < 0.013, "{variance}");
 }
 
+/// Emits a vector of ones with each of these dropouts: its rate and width.
+struct Dropouts {
+    network: Arc<Network>,
+    cell: Kind,
+}
+
+impl Model for Dropouts {
+    type Input = ();
+
+    fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    async fn build(&self, build: &Build<'_>, (): &()) -> Result<(), BuildError> {
+        build.emit(build.call(self.cell, &[], &[])?);
+        Ok(())
+    }
+}
+
+/// Returns the elements of all calls for each dropout of a cell.
+fn dropped(dropouts: [(f32, u32); 2]) -> [Vec<f32>; 2] {
+    let mut network = Network::new();
+    let fields = ["a", "b"].into_iter().zip(dropouts.map(|(_, width)| Shape::Vector(width)));
+    let both = network.record("both", fields).unwrap();
+    let cell = network.cell("cell", both, |cell| {
+        let one = |(rate, width)| cell.constant(1.0, Shape::Vector(width)).dropout(rate);
+        dropouts.map(one).into()
+    });
+    let model = Dropouts { cell: cell.unwrap(), network: Arc::new(network.clone()) };
+    let none = Parameters::from_values(&network, vec![]).unwrap();
+    let mut trainer = Trainer::new(model, none).unwrap();
+    let rows = trainer.forward(&[(); 400]).unwrap();
+    let mut fields = [vec![], vec![]];
+    for row in rows.iter().flat_map(|rows| rows.iter()) {
+        let (a, b) = row.split_at(dropouts[0].1 as usize);
+        fields[0].extend_from_slice(a);
+        fields[1].extend_from_slice(b);
+    }
+    fields
+}
+
+#[test]
+fn dropouts_of_one_width_keep_their_own_rates() {
+    let rates = [0.5, 0.1];
+    let fields = dropped(rates.map(|rate| (rate, 50)));
+    for (rate, field) in rates.into_iter().zip(fields) {
+        assert!(field.iter().all(|&it| it == 0.0 || it == 1.0 / (1.0 - rate)), "{rate}");
+        let dropped = field.iter().filter(|&&it| it == 0.0).count() as f32 / field.len() as f32;
+        // Five standard deviations of 20,000 elements.
+        assert!((dropped - rate).abs() < 0.018, "{rate}: {dropped}");
+    }
+}
+
 #[test]
 fn masks_depend_on_seed_step_position_and_call() {
     let forward = |trainer: &mut Trainer<Embed>, inputs: &[Vec<u32>]| {

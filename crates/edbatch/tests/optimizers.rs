@@ -252,6 +252,57 @@ fn a_state_continues_bit_by_bit() {
     assert!(sgd.parameters() == fixture.start() && sgd.updates() == 0);
 }
 
+/// A state between two bad epochs, and one after the rate was lowered, continue with the count of
+/// bad epochs and with the lower rate.
+#[test]
+fn a_state_continues_on_a_plateau() {
+    let fixture = Fixture::new();
+    let options = || {
+        let plateau = Rate::Plateau { factor: 0.5, patience: 1 };
+        TrainerOptions::new().optimizer(Optimizer::sgd(0.8)).rate(plateau)
+    };
+    // The first loss is the best, so all later epochs are bad.
+    let expected = [0.8, 0.8, 0.4, 0.4, 0.2, 0.2, 0.1];
+    for resumed_after in 0..expected.len() {
+        let mut trainer = fixture.trainer(options()).unwrap();
+        for (epoch, rate) in expected.into_iter().enumerate() {
+            trainer.end_epoch(1.0 + epoch as f64);
+            if epoch == resumed_after {
+                let state = trainer.state().unwrap();
+                trainer = fixture.trainer(options()).unwrap();
+                trainer.set_state(&state).unwrap();
+            }
+            let got = trainer.learning_rate();
+            assert_eq!(got, rate, "epoch {epoch}, resumed after {resumed_after}");
+        }
+    }
+}
+
+/// Rounding may make the mean of the squares less than the square of the mean.
+#[test]
+fn centred_rms_prop_of_equal_gradients_stays_finite() {
+    let fixture = Fixture::new();
+    for (momentum, alpha) in [(0.0, 0.99), (0.5, 0.9), (0.0, 0.5)] {
+        let rule = UpdateRule::RmsProp { alpha, epsilon: 1e-8, momentum, centered: true };
+        let options = TrainerOptions::new().optimizer(of(rule, 1e-3));
+        let mut trainer = fixture.trainer(options).unwrap();
+        let mut gradients = fixture.gradients(0);
+        for gradient in &mut gradients.parameters {
+            let (Gradient::Whole(elements) | Gradient::Rows { elements, .. }) = gradient else {
+                unreachable!("all parameters have gradients")
+            };
+            (0..).zip(elements).for_each(|(i, it)| *it = 0.1 + 0.037 * i as f32);
+        }
+        for _ in 0..3000 {
+            trainer.set_gradients(gradients.clone()).unwrap();
+            trainer.update().unwrap();
+        }
+        let parameters = trainer.parameters();
+        let elements = parameters.slices().concat();
+        assert!(elements.iter().all(|it| it.is_finite()), "{momentum}, {alpha}: {elements:?}");
+    }
+}
+
 /// Parameters that the caller sets are trained from there, with the old moments.
 #[test]
 fn parameters_may_be_set() {

@@ -424,3 +424,6 @@ fn before(ends: &[u32], index: usize) -> std::ops::Range<usize> {
     let start = if index == 0 { 0 } else { ends[index - 1] };
     start as usize..ends[index] as usize
 }
+
+#[cfg(test)]
+mod tests;

@@ -148,6 +148,31 @@ fn bits_depend_neither_on_levels_that_fuse_nor_on_other_calls_nor_on_lists() {
     }
 }
 
+/// The exponential of a score above 88.7 is infinite: the largest score is subtracted first.
+#[test]
+fn scores_above_the_range_of_the_exponential_are_shifted() {
+    for level in Level::available() {
+        for shift in [0.0, 100.0, 1e4, -100.0, -1e4] {
+            let scores = [0.0, 1.0, -2.0, 0.5].map(|score| score + shift);
+            let (values, mut room) = ([1.0, 2.0, 4.0, 8.0], [0.0; 4]);
+            let span = |data| RowsRef::Span { data, stride: 1 };
+            // As a field, and as keys of a query of 1.
+            let keys =
+                Scored::Keys { queries: span(&[1.0][..]), keys: span(&scores[..]), width: 1 };
+            for scored in [Scored::Field(span(&scores)), keys] {
+                let mut out = [0.0];
+                let rows_out = RowsMut::contiguous(&mut out, 1);
+                attention(level, 1, scored, span(&values), &[4], &mut room, rows_out);
+                let exp = scores.map(|score| f64::from(score - shift).exp());
+                let sum: f64 = exp.iter().zip(values).map(|(e, value)| e * f64::from(value)).sum();
+                let expected = sum / exp.iter().sum::<f64>();
+                let error = (f64::from(out[0]) - expected).abs() / expected;
+                assert!(error < 1e-6, "{level}, {shift}: {}, expected {expected}", out[0]);
+            }
+        }
+    }
+}
+
 #[test]
 fn infinite_scores_give_nan_unless_another_is_finite() {
     const INF: f32 = f32::INFINITY;

@@ -83,3 +83,33 @@ fn mixed(one: u64, other: u64) -> u64 {
     let first = Xoshiro256PlusPlus::seed_from_u64(one).next_u64();
     Xoshiro256PlusPlus::seed_from_u64(first ^ other).next_u64()
 }
+
+#[cfg(test)]
+mod tests {
+    use edbatch_graph::Shape;
+
+    use super::*;
+
+    /// One seed for all tables would drop the same elements at every rate and width.
+    #[test]
+    fn masks_of_two_tables_are_drawn_independently() {
+        let mut network = Network::new();
+        let [short, long] = [Shape::Vector(10), Shape::Vector(16)];
+        let all = network.record("all", [("a", short), ("b", long), ("c", short)]).unwrap();
+        network
+            .cell("cell", all, |cell| {
+                let dropout = |shape, rate| cell.constant(1.0, shape).dropout(rate);
+                vec![dropout(short, 0.5), dropout(long, 0.5), dropout(short, 0.4)]
+            })
+            .unwrap();
+        let masks = Dropout::new(&network, 1, true).masks;
+        for (one, other, expected) in [(0, 1, 0.25), (0, 2, 0.2), (1, 2, 0.2)] {
+            let pairs: Vec<(f32, f32)> =
+                masks[one].iter().copied().zip(masks[other].iter().copied()).collect();
+            let kept_by_one = pairs.iter().filter(|(one, other)| *one != 0.0 && *other == 0.0);
+            let share = kept_by_one.count() as f64 / pairs.len() as f64;
+            // Over five standard deviations of 40,960 elements.
+            assert!((share - expected).abs() < 0.012, "{one} and {other}: {share}");
+        }
+    }
+}

@@ -297,6 +297,27 @@ mod tests {
         assert_eq!(factors, [1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125, 0.125]);
     }
 
+    /// Expected: `CosineAnnealingLR(optimizer, T_max=2)` of PyTorch, which rises after its end.
+    #[test]
+    fn a_cosine_rises_after_its_end() {
+        let rate = Rate::Cosine { epochs: 2 };
+        let mut epochs = Epochs::NONE;
+        for expected in [0.5, 0.0, 0.5, 1.0, 0.5, 0.0] {
+            epochs.end_epoch(rate, 1.0);
+            let got = epochs.factor(rate);
+            assert!((got - expected).abs() < 1e-12, "epoch {}: {got}", epochs.ended);
+        }
+    }
+
+    /// Expected: `clip_grad_norm_` of PyTorch, which adds 1e-6 to the norm.
+    #[test]
+    fn small_norms_are_clipped_as_in_pytorch() {
+        let scale = |limit, norm| Clip::scale_and_limit(Some(Clip::Norm(limit)), norm).0;
+        assert!((scale(1e-5, 1e-5) - 1.0 / 1.1).abs() < 1e-12);
+        assert!((scale(5e-6, 1e-5) - 0.5 / 1.1).abs() < 1e-12);
+        assert_eq!((scale(0.0, 0.0), scale(1e-6, 0.0)), (0.0, 1.0));
+    }
+
     #[test]
     fn numbers_out_of_range_are_refused() {
         let adam = |betas, epsilon| Optimizer {

@@ -199,3 +199,24 @@ impl TrainerOptions {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_prefix_of_a_name_applies_and_of_equal_ones_the_last() {
+        let group = |factor| Group { factor, ..Group::default() };
+        let groups = [("embed", 0.5), ("embed.weight", 0.25), ("e", 0.125)];
+        for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0]] {
+            let options = order.into_iter().fold(TrainerOptions::new(), |options, index| {
+                options.group(groups[index].0, group(groups[index].1))
+            });
+            let factors = ["embed.weight", "embed.bias", "e", "w"];
+            let factors = factors.map(|name| options.group_of(name).factor);
+            assert_eq!(factors, [0.25, 0.5, 0.125, 1.0], "{order:?}");
+        }
+        let twice = TrainerOptions::new().group("w", group(0.5)).group("w", group(0.25));
+        assert_eq!(twice.group_of("w").factor, 0.25);
+    }
+}
