@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 use std::time::Instant;
 
-use crate::{Loaded, Loss, Times, Trainer, TrainerOptions, interpret_gradients, load};
+use crate::{Loaded, Loss, Times, TrainError, Trainer, TrainerOptions, interpret_gradients, load};
 use clap::{Args, ValueEnum};
-use edbatch_models::{Folder, Model, Targets, Zoo, ZooInput};
+use edbatch_models::{Folder, Model, Targets, Zoo, ZooInput, is_arc_file};
 use edbatch_policy::PolicyChoice;
 use edbatch_runtime::Parameters;
 use serde_json::json;
@@ -20,7 +20,7 @@ use super::{at_least_one, number_of_threads, progress, same_file};
 ///
 /// The loss is the sum of the cross-entropies of all rows with a target, divided by the number of
 /// inputs. Targets are the labels of trees, the tags of sentences and the labels of lattices. A
-/// translator is forced to write the lines of `--targets`.
+/// translator is forced to write the lines of `--targets`. Dropout is not applied.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
@@ -119,9 +119,9 @@ impl Gradients {
         let policy = policy.transpose().map_err(|error| Failure::policy(&error))?;
         let threads =
             self.threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
-        let options = TrainerOptions::new().threads(threads);
+        let options = TrainerOptions::new().threads(threads).without_dropout();
         let options = policy.into_iter().fold(options, TrainerOptions::policy);
-        let failed = |error| Failure::at(&self.input, error);
+        let failed = |error| self.failed(error);
         let mut trainer = Trainer::with_options(model, parameters, options).map_err(failed)?;
         let weight = 1.0 / inputs.len().max(1) as f32;
         let (mut sum, bar) = (Loss::default(), progress::over(inputs.len() as u64));
@@ -152,12 +152,20 @@ impl Gradients {
         let started = Instant::now();
         let pairs = inputs.iter().zip(targets.iter().map(Vec::as_slice));
         let found = interpret_gradients(model, parameters, pairs);
-        let found = found.map_err(|error| Failure::at(&self.input, error))?;
+        let found = found.map_err(|error| self.failed(error))?;
         let single = |gradients: &Vec<f64>| gradients.iter().map(|&g| g as f32).collect();
         let gradients = found.parameters.iter().map(single).collect();
         let seconds = json!({"interpret": started.elapsed().as_secs_f64()});
         let loss = Loss { loss: found.loss, terms: found.terms };
         Ok(Found { loss, gradients, seconds })
+    }
+
+    /// Returns the failure at the line of the input that caused it, if any.
+    fn failed(&self, mut error: TrainError) -> Failure {
+        let number = error.input_mut().map(|input| *input + 1);
+        let Some(number) = number else { return Failure::at(&self.input, error) };
+        let input = if is_arc_file(&self.input) { "input " } else { "" };
+        Failure::new(format_args!("{}:{input}{number}: {error}", self.input.display()))
     }
 
     /// Checks that outputs do not replace inputs or each other.

@@ -108,8 +108,10 @@ fn failures_name_the_file_and_leave_no_output() {
         .chunks_exact_mut(4)
         .for_each(|b| b.copy_from_slice(&f32::NAN.to_le_bytes()));
     scratch.write("model/weights.safetensors", spoilt);
-    let error = scratch.error(&words("@trees.txt"));
-    assert!(error.contains("is not finite"), "{error}");
+    for more in [&[][..], &["--backend", "interpret"]] {
+        let error = scratch.error(&[&words("@trees.txt")[..], more].concat());
+        assert!(error.contains("is not finite") && error.contains("trees.txt:1: "), "{error}");
+    }
     scratch.write("model/weights.safetensors", weights);
     let help = scratch.ok(&["gradients", "--help"]);
     assert!(help.contains("Example:") && help.contains("--targets"), "{help}");
@@ -128,4 +130,33 @@ fn translators_follow_their_targets() {
     scratch.write("short.txt", "a b\n");
     let error = scratch.error(&[&words[..], &["--targets", "@short.txt"]].concat());
     assert!(error.contains("expected a translation of line 2"), "{error}");
+}
+
+/// Dropout is for training: the gradients equal the ones of a model without dropout.
+#[test]
+fn gradients_have_no_dropout() {
+    let scratch = Scratch::new("gradient-dropout");
+    scratch.init("tree_lstm");
+    let init = ["init", "tree_lstm", "@dropped", "--hidden", "8", "--embed", "6", "--input"];
+    let rates = ["@trees.txt", "--dropout", "0.5", "--dropout-output", "0.25"];
+    scratch.ok(&[&init[..], &rates].concat());
+    scratch.ok(&["export", "@dropped", "@network"]);
+    let network = fs::read_to_string(scratch.path("network/network.json")).unwrap();
+    assert!(network.contains("\"dropout\""), "{network}");
+    let gradients = |model: &str, input: &str, more: &[&str]| {
+        let words = ["gradients", model, "--input", input, "--output", "@g", "--stats", "@s"];
+        scratch.ok(&[&words[..], more].concat());
+        let stats: Value = serde_json::from_slice(&fs::read(scratch.path("s")).unwrap()).unwrap();
+        (stats["loss"].as_f64().unwrap(), fs::read(scratch.path("g")).unwrap())
+    };
+    let (loss, expected) = gradients("@model", "@trees.txt", &[]);
+    for (model, input) in [("@dropped", "@trees.txt"), ("@network", "@network/calls.jsonl")] {
+        for more in [&[][..], &["--batch", "3", "--threads", "2"], &["--backend", "interpret"]] {
+            let (found, got) = gradients(model, input, more);
+            assert!((found - loss).abs() < 1e-6 * loss, "{model} {more:?}: {found}, not {loss}");
+            compare(&expected, &got, &format!("{model} {more:?}"));
+        }
+        let words = ["evaluate", model, "--input", input, "--metric", "loss"];
+        assert_eq!(scratch.ok(&words), format!("loss: {loss:.4}\n"));
+    }
 }
