@@ -48,12 +48,14 @@ impl Evaluate {
         self.metric.iter().try_for_each(|metric| metric.check(&folder))?;
         let targets = self.targets.as_slice();
         let examples = Examples::read(&folder, std::slice::from_ref(&self.input), targets)?;
+        self.metric.iter().try_for_each(|metric| metric.check_targets(&folder, &examples))?;
         let threads =
             self.threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
         let options = EngineOptions::new().threads(threads).precision(precision);
-        let mut engine = Engine::with_options(model, parameters, options).map_err(Failure::new)?;
+        let engine = Engine::with_options(model, parameters.clone(), options);
+        let mut engine = engine.map_err(Failure::new)?;
         for metric in &self.metric {
-            let value = metric.evaluate(&mut engine, &folder, &examples)?;
+            let value = metric.evaluate(&mut engine, &parameters, &folder, &examples)?;
             print(&format!("{}: {value:.4}\n", metric.name()))?;
         }
         Ok(())

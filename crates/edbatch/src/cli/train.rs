@@ -191,6 +191,9 @@ impl Train {
         }
         let valid = files(&self.valid, &self.valid_targets)?;
         let test = self.test.as_ref().map(|test| files(test, &self.test_targets)).transpose()?;
+        for examples in [&valid].into_iter().chain(&test) {
+            self.metric.check_targets(&folder, examples)?;
+        }
         word_dropout::check(&folder, self.word_dropout)?;
 
         let policy =

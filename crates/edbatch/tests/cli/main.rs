@@ -8,12 +8,14 @@ mod classes;
 #[cfg(feature = "cuda")]
 mod devices;
 mod export;
+mod f1;
 mod goldens;
 mod gradients;
 mod hostile;
 mod indices;
 mod infer;
 mod killed;
+mod not_finite_metrics;
 mod on_error;
 mod policies;
 mod shard_failures;

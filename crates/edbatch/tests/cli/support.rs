@@ -100,6 +100,26 @@ impl Scratch {
         message
     }
 
+    /// Changes the elements of all tensors in `model/weights.safetensors`, each by the name of its
+    /// tensor and its index there.
+    pub(crate) fn change_weights(&self, mut change: impl FnMut(&str, usize, &mut f32)) {
+        let path = self.path("model/weights.safetensors");
+        let mut bytes = fs::read(&path).unwrap();
+        let header = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+        let tensors: serde_json::Value = serde_json::from_slice(&bytes[8..header]).unwrap();
+        for (name, tensor) in tensors.as_object().unwrap() {
+            let offset = |index| tensor["data_offsets"][index].as_u64().map(|at| at as usize);
+            let (Some(start), Some(end)) = (offset(0), offset(1)) else { continue };
+            let elements = bytes[header + start..header + end].chunks_exact_mut(4).enumerate();
+            for (index, element) in elements {
+                let mut value = f32::from_le_bytes((*element).try_into().unwrap());
+                change(name, index, &mut value);
+                element.copy_from_slice(&value.to_le_bytes());
+            }
+        }
+        fs::write(path, bytes).unwrap();
+    }
+
     /// Creates a model folder `model` and inputs from a fixture.
     pub(crate) fn init(&self, model: &str) {
         let (_, file, text) = MODELS.into_iter().find(|(name, ..)| *name == model).unwrap();

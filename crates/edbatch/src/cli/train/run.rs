@@ -192,7 +192,7 @@ impl Run<'_> {
         let model = self.trainer.model().clone();
         let engine = Engine::with_options(model, parameters.clone(), options);
         let mut engine = engine.map_err(Failure::new)?;
-        self.options.metric.evaluate(&mut engine, &self.folder, examples)
+        self.options.metric.evaluate(&mut engine, parameters, &self.folder, examples)
     }
 
     fn write_weights(&self, parameters: &Parameters) -> Result<(), Failure> {
