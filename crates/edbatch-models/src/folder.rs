@@ -11,7 +11,7 @@ use edbatch_datasets::Error;
 use edbatch_graph::Network;
 
 use crate::input::inputs_from;
-use crate::lexicon::CLASSES;
+use crate::lexicon::{CLASSES, FILES};
 use crate::network_file::MAX_BYTES;
 use crate::targets::examples;
 use crate::{
@@ -64,6 +64,9 @@ impl Folder {
 
     /// The file name of the weights.
     pub const WEIGHTS: &str = "weights.safetensors";
+
+    /// The file name of the state of training, in a folder that the command has trained.
+    pub const CHECKPOINT: &str = "checkpoint.safetensors";
 
     /// Reads the configuration and the vocabularies, or the network.
     ///
@@ -162,6 +165,13 @@ impl Folder {
     #[must_use]
     pub fn input(&self) -> PathBuf {
         self.path.join(self.config.as_ref().map_or(Self::CALLS, |config| &config.input))
+    }
+
+    /// Returns the paths of all files that the folder of a model can have, whether they exist or
+    /// not. No other file should replace them.
+    pub fn files(folder: &Path) -> impl Iterator<Item = PathBuf> {
+        let names = [Self::CONFIG, Self::NETWORK, Self::WEIGHTS, Self::CHECKPOINT, Self::CALLS];
+        names.into_iter().chain(FILES).map(|name| folder.join(name))
     }
 
     /// Opens a file of inputs; see [`inputs`].

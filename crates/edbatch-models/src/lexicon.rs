@@ -127,6 +127,9 @@ const WORDS: &str = "words.txt";
 const SOURCE: &str = "src_vocab.txt";
 const TARGET: &str = "tgt_vocab.txt";
 
+/// The names of all files with vocabularies and names of outputs.
+pub(crate) const FILES: [&str; 7] = [VOCAB, CHARS, WORDS, SOURCE, TARGET, TAGS, CLASSES];
+
 /// The text of [`PAD`].
 pub(crate) const PAD_TOKEN: &str = "<pad>";
 

@@ -1,6 +1,6 @@
 //! `edbatch gradients`: the loss of a file of examples and its gradients.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread::available_parallelism;
 use std::time::Instant;
 
@@ -168,18 +168,13 @@ impl Gradients {
         Failure::new(format_args!("{}:{input}{number}: {error}", self.input.display()))
     }
 
-    /// Checks that outputs do not replace inputs or each other.
+    /// Checks that outputs do not replace inputs, each other or files of a model.
     fn check_files(&self, folder: &Folder) -> Result<(), Failure> {
-        let (config, weights) = (folder.description(), folder.weights());
-        let of_model = [config.as_path(), &weights].map(|path| ("the model's", path));
-        let inputs = [("the input", self.input.as_path())].into_iter().chain(of_model);
+        let inputs = [("the input", self.input.as_path())].into_iter();
         let targets = self.targets.iter().map(|path| ("--targets", path.as_path()));
-        let policy = match &self.policy.0 {
-            Some(PolicyChoice::File(path)) => Some(("--policy", path.as_path())),
-            _ => None,
-        };
+        let inputs = inputs.chain(targets).chain(self.policy.file());
         let stats = self.stats.iter().map(|path| ("--stats", path.as_path()));
-        let outputs = [("--output", self.output.as_path() as &Path)].into_iter().chain(stats);
-        same_file::check(inputs.chain(targets).chain(policy), outputs)
+        let outputs = [("--output", self.output.as_path())].into_iter().chain(stats);
+        same_file::check(Some(folder), inputs, outputs)
     }
 }

@@ -147,6 +147,16 @@ pub(crate) struct Tally {
 #[derive(Clone)]
 pub(super) struct Auto<T>(pub(super) Option<T>);
 
+impl Auto<PolicyChoice> {
+    /// Returns the option and the file of a learned policy.
+    pub(super) fn file(&self) -> Option<(&'static str, &Path)> {
+        match &self.0 {
+            Some(PolicyChoice::File(path)) => Some(("--policy", path)),
+            _ => None,
+        }
+    }
+}
+
 pub(super) fn auto_or_policy(text: &str) -> Result<Auto<PolicyChoice>, ChoiceError> {
     Ok(Auto(if text == "auto" { None } else { Some(text.parse()?) }))
 }
@@ -294,27 +304,19 @@ impl Infer {
     }
 
     /// Checks that `output`, the statistics and the trace are different files, and that none of
-    /// them replaces a file that the command reads.
+    /// them replaces a file that the command reads or a file of a model.
     pub(crate) fn check_outputs(
         &self,
         folder: &Folder,
         files: &[PathBuf],
         output: &[(&str, &Path)],
     ) -> Result<(), Failure> {
-        let (config, weights) = (folder.description(), folder.weights());
-        let policy = match &self.policy.0 {
-            Some(PolicyChoice::File(path)) => Some(("--policy", path.as_path())),
-            _ => None,
-        };
-        let of_model = [config.as_path(), &weights].map(|path| ("the model's", path));
         let inputs = files.iter().map(|path| ("the input", path.as_path()));
         let optional = [("--stats", &self.stats), ("--trace", &self.trace)];
         let optional =
             optional.into_iter().filter_map(|(what, path)| Some((what, path.as_deref()?)));
-        same_file::check(
-            inputs.chain(of_model).chain(policy),
-            output.iter().copied().chain(optional),
-        )
+        let inputs = inputs.chain(self.policy.file());
+        same_file::check(Some(folder), inputs, output.iter().copied().chain(optional))
     }
 
     /// Returns the files of inputs, in order.

@@ -15,8 +15,7 @@ use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
 use super::failure::Failure;
-use super::train::checkpoint;
-use super::{at_least_one, memory};
+use super::{at_least_one, memory, same_file};
 
 /// Creates a model folder: vocabularies, random weights and configuration.
 ///
@@ -68,6 +67,10 @@ pub(crate) struct Init {
 
 impl Init {
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        for input in &self.input {
+            let files = Folder::files(&self.dir).map(|path| ("the model's", path));
+            same_file::distinct(files, [("--input", input.as_path())])?;
+        }
         let counted = build_vocabularies(self.model.family(), &self.input, self.min_count)
             .map_err(Failure::new)?;
         let mut config = ModelConfig::new(self.model, self.hidden, self.embed, counted.outputs);
@@ -104,7 +107,7 @@ impl Init {
         let weights = parameters.to_safetensors(network).map_err(std::io::Error::other)?;
         fs::write(folder.partial().join(Folder::WEIGHTS), weights)?;
         // Other files of an older model would not fit the new one.
-        for name in [Folder::CLASSES, checkpoint::FILE] {
+        for name in [Folder::CLASSES, Folder::CHECKPOINT] {
             match fs::remove_file(dir.join(name)) {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
                 _ => {}

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use crate::load;
 use clap::{Args, ValueEnum};
 use edbatch_graph::{Dag, NodeId};
 use edbatch_policy::{
@@ -96,20 +97,25 @@ impl Learn {
             let message = "--encoding needs --method q, got pairs";
             return Err(Failure::Usage(message.into()));
         }
+        let loaded = match self.of.as_slice() {
+            [dir] if dir.is_dir() => Some(load(dir).map_err(Failure::new)?),
+            _ => None,
+        };
         let inputs = self.of.iter().chain(&self.input).map(|path| ("the input", path.as_path()));
-        same_file::check(inputs, [("--output", self.output.as_path())])?;
-        match self.of.as_slice() {
-            [dir] if dir.is_dir() => {
-                self.learn(of_model(dir, self.input.as_deref(), self.batch.unwrap_or(64))?)
+        let folder = loaded.as_ref().map(|loaded| &loaded.folder);
+        same_file::check(folder, inputs, [("--output", self.output.as_path())])?;
+        match (loaded, self.of.as_slice()) {
+            (Some(loaded), _) => {
+                self.learn(of_model(loaded, self.input.as_deref(), self.batch.unwrap_or(64))?)
             }
-            graphs if graphs.iter().any(|path| path.is_dir()) => Err(Failure::Usage(
+            (None, graphs) if graphs.iter().any(|path| path.is_dir()) => Err(Failure::Usage(
                 "expected one model folder, or files of graphs without any folder".into(),
             )),
-            _ if self.input.is_some() || self.batch.is_some() => Err(Failure::Usage(
+            (None, _) if self.input.is_some() || self.batch.is_some() => Err(Failure::Usage(
                 "--input and --batch need a model folder: leave them out for files of graphs"
                     .into(),
             )),
-            graphs => self.learn(of_graphs(graphs)?),
+            (None, graphs) => self.learn(of_graphs(graphs)?),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use crate::{Engine, load};
+use crate::{Engine, Loaded};
 use edbatch_graph::{Dag, Graph, Kind, NodeId, PlainDag};
 use edbatch_models::{Model, ZooInput};
 
@@ -21,11 +21,10 @@ pub(crate) struct LearningData<D> {
 /// The graphs of a model's inputs, with `batch` inputs in a mini-batch. A model that awaits values
 /// has several graphs for each mini-batch.
 pub(crate) fn of_model(
-    dir: &Path,
+    loaded: Loaded,
     input: Option<&Path>,
     batch: usize,
 ) -> Result<LearningData<Graph>, Failure> {
-    let loaded = load(dir).map_err(Failure::new)?;
     let file = input.map_or_else(|| loaded.folder.input(), Path::to_path_buf);
     let inputs = loaded.folder.inputs(&file).map_err(Failure::new)?;
     let inputs: Vec<ZooInput> = inputs.collect::<Result<_, _>>().map_err(Failure::new)?;

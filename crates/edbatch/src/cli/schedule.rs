@@ -70,7 +70,8 @@ impl Schedule {
             _ => None,
         });
         let graph = ("the graph", self.graph.as_path());
-        same_file::check(policies.chain([graph]), self.svg.iter().map(|p| ("--svg", p.as_path())))?;
+        let svg = self.svg.iter().map(|path| ("--svg", path.as_path()));
+        same_file::check(None, policies.chain([graph]), svg)?;
         let dag = graph_file::read(&self.graph)?;
         let mut picture = self.svg.as_deref().map(|path| Output::open(Some(path))).transpose()?;
         let mut reports = Vec::new();

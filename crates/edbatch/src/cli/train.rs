@@ -352,14 +352,20 @@ impl Train {
         Folder::read(output).map_err(Failure::new)
     }
 
-    /// Checks that outputs do not replace inputs.
+    /// Checks that the log replaces neither inputs nor files of a model, also of the new one.
     fn check_files(&self, folder: &Folder) -> Result<(), Failure> {
-        let (config, weights) = (folder.description(), folder.weights());
-        let inputs = self.input.iter().map(|path| ("--input", path.as_path()));
-        let inputs = inputs.chain([("--valid", self.valid.as_path())]);
-        let inputs = inputs.chain(self.test.iter().map(|path| ("--test", path.as_path())));
-        let inputs = inputs.chain([&config, &weights].map(|path| ("the model's", path.as_path())));
-        same_file::check(inputs, self.log.iter().map(|path| ("--log", path.as_path())))
+        let named = |what: &'static str| move |path| (what, PathBuf::as_path(path));
+        let new: Vec<PathBuf> = self.output.iter().flat_map(|new| Folder::files(new)).collect();
+        let inputs = self.input.iter().map(named("--input"));
+        let inputs = inputs.chain(self.targets.iter().map(named("--targets")));
+        let inputs = inputs.chain([&self.valid].map(named("--valid")));
+        let inputs = inputs.chain(self.valid_targets.iter().map(named("--valid-targets")));
+        let inputs = inputs.chain(self.test.iter().map(named("--test")));
+        let inputs = inputs.chain(self.test_targets.iter().map(named("--test-targets")));
+        let inputs = inputs.chain(self.output.iter().map(named("--output")));
+        let inputs = inputs.chain(new.iter().map(named("the trained model's")));
+        let log = self.log.iter().map(named("--log"));
+        same_file::check(Some(folder), inputs.chain(self.policy.file()), log)
     }
 }
 

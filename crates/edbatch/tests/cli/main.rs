@@ -15,6 +15,8 @@ mod hostile;
 mod indices;
 mod infer;
 mod killed;
+#[cfg(unix)]
+mod model_files;
 mod not_finite_metrics;
 mod on_error;
 mod policies;
