@@ -73,6 +73,11 @@ pub(crate) fn distinct<'a>(
     Ok(())
 }
 
+/// Returns true if a file is directly in a folder. Both need not exist.
+pub(crate) fn is_in(file: &Path, folder: &Path) -> bool {
+    resolve(file, MAX_LINKS).parent() == Some(&resolve(folder, MAX_LINKS))
+}
+
 /// Returns the identity of a file or folder, which need not exist. Pipes and devices have none,
 /// because they are not overwritten.
 fn identity(path: &Path) -> Option<Identity> {

@@ -1,6 +1,7 @@
 //! `edbatch train`: trains a model on files of examples.
 
-pub(super) mod checkpoint;
+mod checkpoint;
+mod folder;
 mod run;
 mod word_dropout;
 
@@ -12,7 +13,7 @@ use std::thread::available_parallelism;
 
 use crate::{Group, Loaded, Optimizer, Rate, TrainError, Trainer, TrainerOptions, load};
 use clap::{Args, value_parser};
-use edbatch_datasets::{AtomicFile, AtomicFolder};
+use edbatch_datasets::AtomicFile;
 use edbatch_models::{Folder, Model, ModelConfig};
 use edbatch_policy::PolicyChoice;
 
@@ -22,7 +23,8 @@ use super::infer::{Auto, auto_or_policy};
 use super::metric::Metric;
 use super::sha256::Hash;
 use super::{at_least_one, number_of_threads, same_file};
-use checkpoint::{Checkpoint, Identity};
+use checkpoint::{Checkpoint, Earlier, Identity};
+use folder::Lock;
 use run::Run;
 
 /// Trains a model on files of examples.
@@ -35,7 +37,7 @@ use run::Run;
 /// best epoch replace weights.safetensors: of --output, or without it of the model, from which the
 /// next run then starts. A run that was interrupted at any moment goes on with `--resume`, and
 /// gives the same weights, bit by bit, as an uninterrupted run. The weights do not depend on
-/// `--threads` and `--policy`.
+/// `--threads` and `--policy`. Only one run at a time can train a folder.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
@@ -131,8 +133,8 @@ pub(crate) struct Train {
     /// and --checkpoint-every may change.
     #[arg(long)]
     resume: bool,
-    /// File for a JSON line after each epoch: loss, metric, rate, gradient norm, instances per
-    /// second, and seconds by part.
+    /// File for a JSON line after each epoch: loss, metric, rate at its start, gradient norm,
+    /// instances per second, and seconds by part. It may lie in the folder of --output.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 }
@@ -177,10 +179,14 @@ impl Train {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let options = self.options()?;
         let resumed = self.output.as_ref().filter(|_| self.resume).filter(|dir| dir.exists());
-        let Loaded { folder, model, parameters } =
-            load(resumed.unwrap_or(&self.dir)).map_err(Failure::new)?;
+        let dir = resumed.unwrap_or(&self.dir);
+        let new = self.output.as_deref().filter(|_| resumed.is_none());
+        let lock = if new.is_none() { Some(Lock::new(dir)?) } else { None };
+        let Loaded { folder, model, parameters } = load(dir).map_err(Failure::new)?;
         self.metric.check(&folder)?;
         self.check_files(&folder)?;
+        let begins_here = new.is_none() && !self.resume;
+        let _earlier = if begins_here { Earlier::set_aside(dir)? } else { None };
         let (identity, files_of_run) = self.identity(&folder)?;
         let files = |file: &PathBuf, targets: &Option<PathBuf>| {
             Examples::read(&folder, std::slice::from_ref(file), targets.as_slice())
@@ -207,14 +213,16 @@ impl Train {
                 }
                 _ => Failure::at(&self.dir, error),
             })?;
-        if let Some(log) = &self.log {
+        // A log in the new folder is written after the copy.
+        let is_new = |log: &&PathBuf| self.output.iter().any(|new| same_file::is_in(log, new));
+        if let Some(log) = self.log.as_ref().filter(|log| !is_new(log)) {
             AtomicFile::create(log).map_err(|error| Failure::writing(log, &error))?;
         }
-        let folder = match (&self.output, resumed) {
-            (Some(output), None) => self.copy(&folder, output)?,
-            _ => folder,
+        let (folder, _lock) = match new {
+            Some(new) => folder::copy(&folder, new).map(|(folder, lock)| (folder, Some(lock)))?,
+            None => (folder, lock),
         };
-        let path = checkpoint::path(folder.path());
+        let path = folder.path().join(Folder::CHECKPOINT);
         let checkpoint = Checkpoint { path, identity, files: files_of_run };
         let mut run = Run {
             options: self,
@@ -320,36 +328,6 @@ impl Train {
             identity.insert(name, hash(path)?);
         }
         Ok((identity, shown))
-    }
-
-    /// Copies the model to a new folder, which refers to the same files of inputs.
-    fn copy(&self, folder: &Folder, output: &Path) -> Result<Folder, Failure> {
-        let writing = |error| Failure::writing(output, &error);
-        let is_empty = fs::read_dir(output).map_or(true, |mut files| files.next().is_none());
-        if !is_empty {
-            let expected = "expected a new or empty folder: go on with --resume, or choose another";
-            return Err(Failure::at(output, expected));
-        }
-        let path = std::path::absolute(output).map_err(writing)?;
-        path.parent().map_or(Ok(()), fs::create_dir_all).map_err(writing)?;
-        let new = AtomicFolder::create(&path).map_err(writing)?;
-        let copy = |name| fs::copy(folder.path().join(name), new.partial().join(name));
-        let copied = match folder.config() {
-            None => copy(Folder::NETWORK).map(drop),
-            Some(config) => {
-                let absolute = |file: &String| {
-                    let path = std::path::absolute(folder.path().join(file)).ok();
-                    path.and_then(|path| path.to_str().map(String::from)).unwrap_or(file.clone())
-                };
-                let (input, target) = (absolute(&config.input), config.target.as_ref());
-                let target = target.map(absolute);
-                let config = ModelConfig { input, target, ..config.clone() };
-                Folder::write(&config, folder.lexicon(), new.partial())
-            }
-        };
-        copied.and_then(|()| copy(Folder::WEIGHTS)).map_err(writing)?;
-        new.finish().map_err(writing)?;
-        Folder::read(output).map_err(Failure::new)
     }
 
     /// Checks that the log replaces neither inputs nor files of a model, also of the new one.

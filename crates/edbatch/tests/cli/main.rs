@@ -25,3 +25,5 @@ mod shards;
 mod trace;
 mod train;
 mod train_files;
+#[cfg(unix)]
+mod train_folders;

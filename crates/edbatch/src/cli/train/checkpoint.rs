@@ -7,12 +7,9 @@ use std::path::{Path, PathBuf};
 
 use crate::Trainer;
 use edbatch_datasets::write_atomic;
-use edbatch_models::Zoo;
+use edbatch_models::{Folder, Zoo};
 
 use crate::cli::failure::Failure;
-
-/// The file name of the checkpoint in the model's folder.
-pub(crate) const FILE: &str = "checkpoint.safetensors";
 
 /// The position of a run.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -118,9 +115,34 @@ fn parse(position: &str) -> Option<Position> {
     Some(Position { epoch, mini_batch, loss, norm, best })
 }
 
-/// Returns the checkpoint of a folder.
-pub(super) fn path(folder: &Path) -> PathBuf {
-    folder.join(FILE)
+/// The checkpoint of an earlier run, set aside so that a run that is killed before its first
+/// checkpoint cannot go on from it. Dropping it puts it back if the new run has written none.
+pub(super) struct Earlier {
+    path: PathBuf,
+    aside: PathBuf,
+}
+
+impl Earlier {
+    /// Sets the checkpoint of a folder aside, if it has one.
+    pub(super) fn set_aside(folder: &Path) -> Result<Option<Self>, Failure> {
+        let path = folder.join(Folder::CHECKPOINT);
+        // A temporary name of the checkpoint: the first one that is written removes it.
+        let aside = format!(".{}.{:016x}.partial", Folder::CHECKPOINT, std::process::id());
+        let aside = folder.join(aside);
+        match fs::rename(&path, &aside) {
+            Ok(()) => Ok(Some(Self { path, aside })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Failure::writing(&path, &error)),
+        }
+    }
+}
+
+impl Drop for Earlier {
+    fn drop(&mut self) {
+        if !self.path.exists() {
+            let _ = fs::rename(&self.aside, &self.path);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -103,7 +103,7 @@ impl Run<'_> {
         let bar = progress::over(self.train.len() as u64);
         bar.set_position(done.saturating_mul(batch).min(self.train.len()) as u64);
         bar.set_message(format!("epoch {}", position.epoch + 1));
-        let rate = self.trainer.learning_rate();
+        let rate = self.rate_at_start(position);
         for indices in mini_batches.skip(done) {
             self.step(&indices, position)?;
             trained += indices.len();
@@ -153,6 +153,15 @@ impl Run<'_> {
             "epoch {epoch}: loss {loss:.4}, {name} {value:.4}, rate {rate}, {per_second:.0} \
              inputs/s, {time:.1} s{better}\n"
         ))
+    }
+
+    /// Returns the rate of an epoch's first update, also if the run goes on in its middle.
+    fn rate_at_start(&mut self, position: &Position) -> f64 {
+        let updates = self.trainer.updates();
+        self.trainer.set_updates(updates.saturating_sub(position.mini_batch));
+        let rate = self.trainer.learning_rate();
+        self.trainer.set_updates(updates);
+        rate
     }
 
     /// Trains on a mini-batch.
