@@ -338,8 +338,10 @@ fn options_out_of_range_and_groups_without_parameters_are_refused() {
             "rate: expected a finite number of at least 0, got -1",
         ),
         (new().rate(Rate::Cosine { epochs: 0 }), "epochs: expected at least 1 epoch, got 0"),
-        (new().clip_norm(f64::NAN), "clip_norm: expected a finite number of at least 0, got NaN"),
-        (new().clip_value(-0.5), "clip_value: expected a finite number of at least 0, got -0.5"),
+        (new().clip_norm(f64::NAN), "clip_norm: expected a finite number above 0, got NaN"),
+        (new().clip_norm(0.0), "clip_norm: expected a finite number above 0, got 0"),
+        (new().clip_value(-0.5), "clip_value: expected a finite number above 0, got -0.5"),
+        (new().clip_value(f64::INFINITY), "clip_value: expected a finite number above 0, got inf"),
         (
             group(f64::INFINITY, None),
             "factor of a group: expected a finite number of at least 0, got inf",

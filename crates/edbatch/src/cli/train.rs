@@ -14,6 +14,7 @@ use std::thread::available_parallelism;
 use crate::{Group, Loaded, Optimizer, Rate, TrainError, Trainer, TrainerOptions, load};
 use clap::{Args, value_parser};
 use edbatch_datasets::AtomicFile;
+use edbatch_graph::{Network, Parameter};
 use edbatch_models::{Folder, Model, ModelConfig};
 use edbatch_policy::PolicyChoice;
 
@@ -91,13 +92,14 @@ pub(crate) struct Train {
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = value_parser!(u64).range(1..))]
     epochs: u64,
-    /// Limit of gradients: 5 or norm:5 for the norm of all, value:1 for each element.
+    /// Limit of gradients, above 0: 5 or norm:5 for the norm of all, value:1 for each element.
     #[arg(long, value_name = "C", value_parser = clip)]
     clip: Option<Clip>,
     /// Weight decay; not for tables. By default the one of PyTorch's optimizer.
     #[arg(long, value_name = "D")]
     decay: Option<f64>,
-    /// Factor of the rate for parameters whose names begin with PREFIX; 0 freezes them.
+    /// Factor of the rate for parameters whose names begin with PREFIX; 0 freezes them. The longest
+    /// prefix applies. Some parameter must be left to train.
     #[arg(long, value_name = "PREFIX=FACTOR", value_parser = group)]
     group: Vec<(String, f64)>,
     /// Probability that a word is replaced by `<unk>`, drawn again in each epoch. For dropout of
@@ -157,16 +159,19 @@ impl fmt::Display for Clip {
 
 fn clip(text: &str) -> Result<Clip, String> {
     let (kind, number) = text.split_once(':').unwrap_or(("norm", text));
-    match (kind, number.parse()) {
-        ("norm", Ok(number)) => Ok(Clip::Norm(number)),
-        ("value", Ok(number)) => Ok(Clip::Value(number)),
-        _ => Err("expected norm:NUMBER, value:NUMBER or a number".into()),
+    let number =
+        number.parse().ok().filter(|&number: &f64| number > 0.0 && (number as f32).is_normal());
+    match (kind, number) {
+        ("norm", Some(number)) => Ok(Clip::Norm(number)),
+        ("value", Some(number)) => Ok(Clip::Value(number)),
+        _ => Err("expected norm:NUMBER, value:NUMBER or a number, above 0".into()),
     }
 }
 
 fn group(text: &str) -> Result<(String, f64), String> {
     let expected = || "expected PREFIX=FACTOR, for example embed=0.1".to_string();
-    let (prefix, factor) = text.split_once('=').ok_or_else(expected)?;
+    let parts = text.split_once('=').filter(|(prefix, _)| !prefix.is_empty());
+    let (prefix, factor) = parts.ok_or_else(expected)?;
     Ok((prefix.into(), factor.parse().map_err(|_| expected())?))
 }
 
@@ -185,6 +190,7 @@ impl Train {
         let Loaded { folder, model, parameters } = load(dir).map_err(Failure::new)?;
         self.metric.check(&folder)?;
         self.check_files(&folder)?;
+        self.check_groups(model.network(), &options)?;
         let begins_here = new.is_none() && !self.resume;
         let _earlier = if begins_here { Earlier::set_aside(dir)? } else { None };
         let (identity, files_of_run) = self.identity(&folder)?;
@@ -274,7 +280,10 @@ impl Train {
             Some(Clip::Norm(norm)) => options.clip_norm(norm),
             Some(Clip::Value(value)) => options.clip_value(value),
         };
-        for (prefix, factor) in &self.group {
+        for (index, (prefix, factor)) in self.group.iter().enumerate() {
+            if self.group[..index].iter().any(|(other, _)| other == prefix) {
+                return Err(Failure::Usage(format!("--group: `{prefix}` is given twice")));
+            }
             let group = Group { factor: *factor, frozen: *factor == 0.0, ..Group::default() };
             options = options.group(prefix, group);
         }
@@ -344,6 +353,19 @@ impl Train {
         let inputs = inputs.chain(new.iter().map(named("the trained model's")));
         let log = self.log.iter().map(named("--log"));
         same_file::check(Some(folder), inputs.chain(self.policy.file()), log)
+    }
+
+    /// Rejects groups that together leave nothing to train.
+    fn check_groups(&self, network: &Network, options: &TrainerOptions) -> Result<(), Failure> {
+        let is_frozen = |parameter: &Parameter| options.group_of(&parameter.name).frozen;
+        match !self.group.is_empty() && network.parameters().iter().all(is_frozen) {
+            true => Err(Failure::Usage(
+                "--group: these groups freeze all parameters, so nothing would be trained: leave \
+                 one out, or give it a factor above 0"
+                    .into(),
+            )),
+            false => Ok(()),
+        }
     }
 }
 

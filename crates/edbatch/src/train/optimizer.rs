@@ -152,8 +152,8 @@ pub(super) enum Clip {
 impl Clip {
     pub(super) fn check(&self) -> Result<(), TrainError> {
         match *self {
-            Self::Norm(limit) => at_least_0("clip_norm", limit),
-            Self::Value(limit) => at_least_0("clip_value", limit),
+            Self::Norm(limit) => above_0("clip_norm", limit),
+            Self::Value(limit) => above_0("clip_value", limit),
         }
     }
 
@@ -265,6 +265,14 @@ fn at_least_0(option: &'static str, number: f64) -> Result<(), TrainError> {
     match number >= 0.0 && (number as f32).is_finite() {
         true => Ok(()),
         false => out_of_range(option, "a finite number of at least 0", number),
+    }
+}
+
+fn above_0(option: &'static str, number: f64) -> Result<(), TrainError> {
+    // The smallest numbers are 0 as f32, by which gradients are multiplied.
+    match number > 0.0 && (number as f32).is_normal() {
+        true => Ok(()),
+        false => out_of_range(option, "a finite number above 0", number),
     }
 }
 

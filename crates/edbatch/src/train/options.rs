@@ -177,7 +177,7 @@ impl TrainerOptions {
     }
 
     /// Returns the settings of a parameter.
-    pub(super) fn group_of(&self, name: &str) -> Group {
+    pub(crate) fn group_of(&self, name: &str) -> Group {
         let groups = self.groups.iter().filter(|(prefix, _)| name.starts_with(prefix.as_str()));
         let longest = groups.max_by_key(|(prefix, _)| prefix.len());
         longest.map_or(Group::default(), |&(_, group)| group)

@@ -1,5 +1,6 @@
 //! Optimizers and learning rates as text, for command lines.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -22,8 +23,12 @@ impl FromStr for Optimizer {
             "adam_w" => Self::adam_w(1e-3),
             _ => return Err("expected sgd, adagrad, rmsprop, adam or adam_w".into()),
         };
+        let mut given = HashSet::new();
         for option in options.split(',').filter(|option| !option.is_empty()) {
             let (key, value) = option.split_once('=').unwrap_or((option, ""));
+            if !given.insert(key) {
+                return Err(format!("{key} is given twice"));
+            }
             let (numbers, switches) = options_of(&mut optimizer.rule);
             let known = numbers.iter().map(|(name, _)| *name);
             let known: Vec<&str> = known.chain(switches.iter().map(|(name, _)| *name)).collect();

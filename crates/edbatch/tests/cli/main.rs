@@ -27,3 +27,4 @@ mod train;
 mod train_files;
 #[cfg(unix)]
 mod train_folders;
+mod train_options;

@@ -368,7 +368,7 @@ fn wrong_options_are_errors_that_say_what_is_expected() {
         (&["--optimizer", "sgd:momentum=-1"], "momentum: expected a finite number of at least 0"),
         (&["--schedule", "step:2"], "expected constant, step:EVERY:FACTOR"),
         (&["--clip", "max:3"], "expected norm:NUMBER, value:NUMBER or a number"),
-        (&["--clip=-1"], "clip_norm: expected a finite number of at least 0, got -1"),
+        (&["--clip=-1"], "expected norm:NUMBER, value:NUMBER or a number, above 0"),
         (&["--decay", "nan"], "decay: expected a finite number of at least 0, got NaN"),
         (&["--group", "embed"], "expected PREFIX=FACTOR, for example embed=0.1"),
         (
