@@ -11,7 +11,8 @@ use std::path::Path;
 
 use crate::error::{Error, quoted};
 use crate::lattice::{Lattice, WordArc};
-use crate::lines::{Lines, open, until_error};
+use crate::lines::{Lines, until_error};
+use crate::open::open;
 
 /// The maximum number of states, and of arcs, in one instance of an arc file.
 pub const MAX_ARCS: u32 = 1 << 22;

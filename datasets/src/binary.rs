@@ -6,7 +6,8 @@ use std::path::Path;
 
 use crate::brackets::{Arity, Brackets, pieces};
 use crate::error::{Error, quoted};
-use crate::lines::{Lines, each_line, open};
+use crate::lines::{Lines, each_line};
+use crate::open::open;
 use crate::tree::Tree;
 
 /// Reads all binary trees of a file, plain or `.gz`.

@@ -12,7 +12,8 @@ use serde_json::value::RawValue;
 
 use crate::error::{Error, quoted};
 use crate::lattice::{Label, Lattice, WordArc};
-use crate::lines::{Lines, each_line, open};
+use crate::lines::{Lines, each_line};
+use crate::open::open;
 
 /// Reads all lattices of a JSON-lines file, plain or `.gz`.
 pub fn read_lattices(path: impl AsRef<Path>) -> Result<Vec<Lattice>, Error> {

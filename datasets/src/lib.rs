@@ -25,9 +25,10 @@
 //!
 //! **What it costs.** Every `parse_*` function takes any `BufRead` and holds one instance at a
 //! time; the corresponding `read_*` function, such as [`read_pairs`], takes a path and reads a
-//! whole file, plain or `.gz`. Trees are flat arrays. Nothing recurses, a line has at most
-//! [`MAX_LINE`] bytes, and no memory is reserved for a size that a file declares. Hostile input
-//! gives an [`Error`] with file, line and column, what was expected there and what was found.
+//! whole file, plain or `.gz`, as [`open`] does: without a byte order mark. Trees are flat arrays.
+//! Nothing recurses, a line has at most [`MAX_LINE`] bytes, and no memory is reserved for a size
+//! that a file declares. Hostile input gives an [`Error`] with file, line and column, what was
+//! expected there and what was found.
 //!
 //! ```
 //! use edbatch_datasets::{Vocabulary, parse_binary_trees};
@@ -66,6 +67,7 @@ mod lines;
 #[cfg(feature = "manifest")]
 pub mod manifest;
 mod nary;
+mod open;
 mod pair;
 mod sentence;
 mod tree;
@@ -79,8 +81,9 @@ pub use binary::{parse_binary_trees, parse_checked_binary_trees, read_binary_tre
 pub use error::{Error, Position};
 pub use lattice::{Label, Lattice, WordArc};
 pub use lattice_json::{parse_checked_lattices, parse_lattices, read_lattices};
-pub use lines::{Lines, MAX_LINE, lines, open, open_with};
+pub use lines::{Lines, MAX_LINE, lines};
 pub use nary::{parse_nary_trees, read_nary_trees};
+pub use open::{open, open_with};
 pub use pair::{Pair, parse_pairs, read_pairs};
 pub use sentence::{
     Sentence, parse_checked_sentences, parse_plain, parse_sentences, read_sentences,

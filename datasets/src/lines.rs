@@ -4,54 +4,17 @@
 //! errors, rejects lines over [`MAX_LINE`] and invalid UTF-8, and distinguishes a truncated gzip
 //! file from a short one. *Cost.* One reused buffer: a reader holds only one line and its item.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, Read};
 use std::path::Path;
 
-use flate2::bufread::MultiGzDecoder;
-
 use crate::error::{Error, Position, quoted};
+use crate::open::open;
 
 /// The maximum length of a line, and of a tree over several lines, in bytes: 64 MiB.
 ///
 /// A sentence has a few hundred bytes. The limit protects against hostile files, such as a few
 /// kilobytes of gzip that unpack to gigabytes without a line end.
 pub const MAX_LINE: usize = 64 << 20;
-
-/// Opens a file for reading. If its name ends in `.gz`, all of its gzip members are decompressed.
-///
-/// ```no_run
-/// # fn main() -> Result<(), edbatch_datasets::Error> {
-/// let reader = edbatch_datasets::open("sst/test.txt.gz")?;
-/// for tree in edbatch_datasets::parse_binary_trees(reader, "sst/test.txt.gz") {
-///     println!("{}", tree?.len());
-/// }
-/// # Ok(()) }
-/// ```
-pub fn open(path: impl AsRef<Path>) -> Result<Box<dyn BufRead + Send>, Error> {
-    open_with(path, |file| file)
-}
-
-/// Like [`open`], but passes the raw file, before decompression, through another reader, for
-/// example to count or hash its bytes.
-pub fn open_with<R: Read + Send + 'static>(
-    path: impl AsRef<Path>,
-    wrap: impl FnOnce(File) -> R,
-) -> Result<Box<dyn BufRead + Send>, Error> {
-    let path = path.as_ref();
-    let refused = |source| Error::Open { file: path.display().to_string(), source };
-    let file = File::open(path).map_err(refused)?;
-    // Some systems can open a folder; then the first read would fail.
-    if file.metadata().map_err(refused)?.is_dir() {
-        return Err(refused(io::ErrorKind::IsADirectory.into()));
-    }
-    let reader = BufReader::new(wrap(file));
-    if path.extension().is_some_and(|extension| extension == "gz") {
-        Ok(Box::new(BufReader::new(MultiGzDecoder::new(reader))))
-    } else {
-        Ok(Box::new(reader))
-    }
-}
 
 /// Opens a file, plain or `.gz`, and iterates over its lines: [`open`] followed by [`Lines::new`].
 pub fn lines(path: impl AsRef<Path>) -> Result<Lines<Box<dyn BufRead + Send>>, Error> {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::error::Error;
-use crate::lines::open;
+use crate::open::open;
 
 /// All data sets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,7 +11,8 @@ use std::path::Path;
 use crate::binary::closing;
 use crate::brackets::{Arity, Brackets, pieces};
 use crate::error::{Error, quoted};
-use crate::lines::{Lines, MAX_LINE, open, until_error};
+use crate::lines::{Lines, MAX_LINE, until_error};
+use crate::open::open;
 use crate::tree::Tree;
 
 /// Reads all n-ary trees of a file, plain or `.gz`.

@@ -4,7 +4,8 @@ use std::io::BufRead;
 use std::path::Path;
 
 use crate::error::Error;
-use crate::lines::{Lines, open, until_error};
+use crate::lines::{Lines, until_error};
+use crate::open::open;
 use crate::sentence::words;
 
 /// A sentence and its translation.

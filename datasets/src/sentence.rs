@@ -5,7 +5,8 @@ use std::io::BufRead;
 use std::path::Path;
 
 use crate::error::Error;
-use crate::lines::{each_line, open};
+use crate::lines::each_line;
+use crate::open::open;
 
 /// A sentence: words with optional tags.
 ///

@@ -5,7 +5,8 @@ use std::io::{self, BufRead, Write};
 use std::path::Path;
 
 use crate::error::{Error, quoted};
-use crate::lines::{Lines, open};
+use crate::lines::Lines;
+use crate::open::open;
 
 /// The token that represents all unknown tokens.
 pub const UNKNOWN: &str = "<unk>";

@@ -284,11 +284,12 @@ impl Learned {
         text
     }
 
-    /// Reads the text of a file of either version.
+    /// Reads the text of a file of either version, which may begin with a byte order mark.
     ///
     /// # Errors
     /// If the text is not a learned policy, has another version, or contradicts itself.
     pub fn from_json(text: &str) -> Result<Self, FileError> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let header: Header = serde_json::from_str(text).map_err(FileError::json)?;
         if header.format.as_deref() != Some(FORMAT) {
             return Err(FileError::OtherFormat);

@@ -22,6 +22,7 @@ mod on_error;
 mod policies;
 mod shard_failures;
 mod shards;
+mod text_formats;
 mod trace;
 mod train;
 mod train_files;

@@ -1,0 +1,127 @@
+//! Text files as editors and other programs write them: marks, tabs, line ends, columns.
+
+use std::fs;
+
+use crate::support::{MODELS, Scratch, gz};
+
+/// A byte order mark.
+const MARK: &str = "\u{feff}";
+
+/// Returns a text file.
+fn read(scratch: &Scratch, name: &str) -> String {
+    fs::read_to_string(scratch.path(name)).unwrap()
+}
+
+/// Puts a byte order mark in front of a file.
+fn mark(scratch: &Scratch, name: &str) {
+    let text = read(scratch, name);
+    scratch.write(name, format!("{MARK}{text}"));
+}
+
+/// Runs `init` for small sizes, and returns its line on standard error.
+fn init(scratch: &Scratch, model: &str, dir: &str, inputs: &[&str]) -> String {
+    let words = ["init", model, dir, "--hidden", "4", "--input"];
+    let message = scratch.run(&[&words[..], inputs].concat()).stderr;
+    let message = String::from_utf8(message).unwrap();
+    assert_eq!(message.lines().count(), 1, "{message}");
+    message
+}
+
+#[test]
+fn byte_order_marks_are_skipped() {
+    for (model, file, _) in MODELS {
+        let scratch = Scratch::new("marks");
+        scratch.init(model);
+        let inputs = if model == "lstm_nmt" { &[file, "target.txt"][..] } else { &[file] };
+        let at: Vec<String> = inputs.iter().map(|name| format!("@{name}")).collect();
+        let at: Vec<&str> = at.iter().map(String::as_str).collect();
+        init(&scratch, model, "@plain", &at);
+        let expected = scratch.ok(&["infer", "@plain"]);
+        let gradients = ["gradients", "@plain", "--input", at[0], "--output"];
+        scratch.ok(&[&gradients[..], &["@unmarked"]].concat());
+
+        inputs.iter().for_each(|name| mark(&scratch, name));
+        init(&scratch, model, "@marked", &at);
+        let lists = edbatch_testing::names(&scratch.path("plain"));
+        let lists: Vec<_> = lists.into_iter().filter(|name| *name != "config.json").collect();
+        for name in &lists {
+            let [plain, marked] =
+                ["plain", "marked"].map(|dir| fs::read(scratch.path(dir).join(name)).unwrap());
+            assert!(plain == marked, "{model}: {name}");
+        }
+        for name in lists.iter().filter(|name| name.ends_with(".txt")) {
+            mark(&scratch, &format!("plain/{name}"));
+        }
+        assert!(scratch.ok(&["infer", "@plain"]) == expected, "{model}");
+        scratch.ok(&[&gradients[..], &["@marks"]].concat());
+        let [unmarked, marks] = ["unmarked", "marks"].map(|g| fs::read(scratch.path(g)).unwrap());
+        assert!(unmarked == marks, "{model}");
+        for shard in ["0/2", "1/2"] {
+            scratch.ok(&["infer", "@plain", "--shard", shard, "--output-dir", "@shards"]);
+        }
+        assert!(scratch.ok(&["shards", "cat", "@shards"]) == expected, "{model}");
+        let compressed = format!("@{file}.gz");
+        scratch.write(&compressed[1..], gz(read(&scratch, file).as_bytes()));
+        assert!(scratch.ok(&["infer", "@plain", "--input", &compressed]) == expected, "{model}");
+    }
+}
+
+#[test]
+fn byte_order_marks_of_graphs_policies_calls_and_classes_are_skipped() {
+    let scratch = Scratch::new("marks-other");
+    scratch.write("graph", "3\n7 0\n7 0\n9 2 0 1\n");
+    scratch.write("marked", format!("{MARK}3\n7 0\n7 0\n9 2 0 1\n"));
+    let expected = scratch.ok(&["schedule", "@graph", "--policy", "depth"]);
+    let counts = |text: &str| text.rsplit_once(", ").unwrap().0.to_string();
+    let got = scratch.ok(&["schedule", "@marked", "--policy", "depth"]);
+    assert_eq!(counts(&got), counts(&expected));
+    scratch.ok(&["learn", "@marked", "--output", "@policy"]);
+    mark(&scratch, "policy");
+    scratch.ok(&["schedule", "@graph", "--policy", "@policy"]);
+
+    scratch.write("trees", "(pos (neu a) (neu b))\n");
+    init(&scratch, "tree_lstm", "@model", &["@trees"]);
+    scratch.ok(&["export", "@model", "@network", "--input", "@trees"]);
+    let expected = scratch.ok(&["infer", "@network"]);
+    mark(&scratch, "network/calls.jsonl");
+    assert_eq!(scratch.ok(&["infer", "@network"]), expected);
+    mark(&scratch, "model/classes.txt");
+    scratch.ok(&["evaluate", "@model", "--input", "@trees", "--metric", "accuracy"]);
+
+    // An empty file with a mark is an empty file.
+    scratch.write("empty", MARK);
+    assert_eq!(scratch.ok(&["infer", "@model", "--input", "@empty"]), "");
+    scratch.write("in.arcs.txt", format!("{MARK}1\n2\n0 1\n0\n1 0 3\n"));
+    let notice = init(&scratch, "lattice_gru", "@arcs", &["@in.arcs.txt"]);
+    assert_eq!(notice, "edbatch: 2 classes, 3 characters, 0 words\n");
+}
+
+#[test]
+fn zeros_after_compressed_data_are_skipped() {
+    let scratch = Scratch::new("padding");
+    let [first, second] = [&b"(1 (0 a) (1 b))\n"[..], b"(0 c)\n"].map(gz);
+    let zeros = |count: usize| vec![0; count];
+    for padding in [1, 8, 512, 100_000] {
+        scratch.write("in.gz", [first.clone(), zeros(padding)].concat());
+        let notice = init(&scratch, "tree_lstm", "@model", &["@in.gz"]);
+        assert_eq!(notice, "edbatch: 2 classes, 2 words\n", "{padding} zeros");
+        scratch.write("in.gz", [first.clone(), zeros(padding), second.clone(), zeros(3)].concat());
+        let notice = init(&scratch, "tree_lstm", "@model", &["@in.gz"]);
+        assert_eq!(notice, "edbatch: 2 classes, 3 words\n", "{padding} zeros");
+    }
+    let garbage: [&[u8]; 5] =
+        [b"x", b"garbage", b"\0\0garbage", &[b'y'; 9999], b"\x1f\x8c34567890123"];
+    for bytes in garbage {
+        scratch.write("in.gz", [&first, bytes].concat());
+        let error = init(&scratch, "tree_lstm", "@other", &["@in.gz"]);
+        let expected = "in.gz:2:1: expected more data, got: trailing garbage: bytes after the \
+            compressed data that are not gzip";
+        assert!(error.contains(expected), "{bytes:?}: {error}");
+    }
+    // A member that is cut off is not garbage.
+    for bytes in [&second[..1], &second[..5], &second[..second.len() - 1]] {
+        scratch.write("in.gz", [&first, bytes].concat());
+        let error = init(&scratch, "tree_lstm", "@other", &["@in.gz"]);
+        assert!(error.contains("expected the rest of the compressed data"), "{error}");
+    }
+}
