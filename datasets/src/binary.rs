@@ -102,6 +102,7 @@ mod tests {
     fn trees_are_read() {
         check("", &[]);
         check("(2 x)\n( 2  ( 1 a)(1 b) ) \n", &["1 nodes", "3 nodes"]);
+        check("\t(2\tx)\n(2\t(1\ta)\t(1 b)\t)\t\n", &["1 nodes", "3 nodes"]);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The parser of bracketed trees, binary and n-ary: a pushdown automaton.
 //!
-//! A line is split into `(`, `)` and text. Text ends only at an ASCII space or a bracket (tokens
-//! may contain a no-break space). An open bracket pushes a [`Frame`] onto an explicit stack; a
-//! closing bracket pops it and adds a node. *Cost.* One pass; the stack is as deep as the tree.
+//! A line is split into `(`, `)` and text. Text ends only at an ASCII space, a tab or a bracket
+//! (tokens may contain a no-break space). An open bracket pushes a [`Frame`] onto an explicit
+//! stack; a closing bracket pops it and adds a node. *Cost.* One pass; the stack is as deep as the
+//! tree.
 
 use crate::tree::{Tree, TreeBuilder};
 
@@ -108,14 +109,14 @@ impl Frame {
 }
 
 /// Iterates over the pieces of `line` from byte `start`, each with its byte offset: brackets, and
-/// the text between brackets and spaces.
+/// the text between brackets, spaces and tabs.
 pub(crate) fn pieces(line: &str, start: usize) -> impl Iterator<Item = (usize, &str)> {
     let bytes = line.as_bytes();
     let mut at = start;
     std::iter::from_fn(move || {
-        let begin = at + bytes[at..].iter().position(|&b| b != b' ')?;
+        let begin = at + bytes[at..].iter().position(|b| !matches!(b, b' ' | b'\t'))?;
         // ASCII bytes never occur inside a multi-byte character.
-        let is_end = |b: &u8| matches!(b, b' ' | b'(' | b')');
+        let is_end = |b: &u8| matches!(b, b' ' | b'\t' | b'(' | b')');
         let length = match bytes[begin] {
             b'(' | b')' => 1,
             _ => bytes[begin..].iter().position(is_end).unwrap_or(bytes.len() - begin),

@@ -2,7 +2,7 @@
 //! `{"chars": ["一", "节"], "words": [[0, 1, "一节"]], "tags": ["O", "O"]}`.
 //!
 //! `tags` and `labels` (for each character a number or null) are optional, `words` is not;
-//! other members are ignored. An empty line is an empty lattice.
+//! other members are ignored. An empty line, or one of spaces, is an empty lattice.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -96,7 +96,7 @@ struct JsonLattice {
 
 fn lattice_of_line<R: BufRead>(lines: &Lines<R>) -> Result<Lattice, Error> {
     let line = lines.current();
-    if line.is_empty() {
+    if line.trim_ascii().is_empty() {
         return Ok(Lattice::default());
     }
     let JsonLattice { chars, words, tags, labels } =
@@ -169,10 +169,7 @@ mod tests {
 
     #[test]
     fn lattices_are_read() {
-        check(
-            "\n{\"chars\":[],\"words\":[]}\n",
-            &["0 chars 0 words 0 tags", "0 chars 0 words 0 tags"],
-        );
+        check("\n{\"chars\":[],\"words\":[]}\n \t\n", &["0 chars 0 words 0 tags"; 3]);
         check(
             r#"{"id": 7, "tags": ["O", "O"], "words": [[0, 1, "ab"]], "chars": ["a", "b"]}"#,
             &["2 chars 1 words 2 tags"],

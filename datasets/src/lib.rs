@@ -8,8 +8,8 @@
 //!
 //! **When to use it.** To feed the models of this project, or any program that needs the Stanford
 //! Sentiment Treebank, Penn Treebank brackets, `word|TAG`, word lattices, or similar data without a
-//! download. It is not a natural-language toolkit: it splits at ASCII spaces, and has no grammar
-//! and no Unicode normalisation.
+//! download. It is not a natural-language toolkit: it splits at ASCII spaces and tabs, and has no
+//! grammar and no Unicode normalisation.
 //!
 //! | format | read | write |
 //! |---|---|---|
@@ -86,7 +86,8 @@ pub use nary::{parse_nary_trees, read_nary_trees};
 pub use open::{open, open_with};
 pub use pair::{Pair, parse_pairs, read_pairs};
 pub use sentence::{
-    Sentence, parse_checked_sentences, parse_plain, parse_sentences, read_sentences,
+    SENTENCE_FORMAT, Sentence, parse_checked_sentences, parse_plain, parse_sentences,
+    read_sentences,
 };
 pub use tree::{Tree, TreeBuilder};
 pub use vocabulary::{UNKNOWN, Vocabulary};

@@ -1,8 +1,9 @@
 //! Lines of a plain or gzip file, one at a time, in bounded memory.
 //!
 //! Every reader of this crate reads through [`Lines`]. It counts lines, keeps the file name for
-//! errors, rejects lines over [`MAX_LINE`] and invalid UTF-8, and distinguishes a truncated gzip
-//! file from a short one. *Cost.* One reused buffer: a reader holds only one line and its item.
+//! errors, rejects lines over [`MAX_LINE`], invalid UTF-8 and carriage returns within a line, and
+//! distinguishes a truncated gzip file from a short one. *Cost.* One reused buffer: a reader holds
+//! only one line and its item.
 
 use std::io::{self, BufRead, Read};
 use std::path::Path;
@@ -22,8 +23,8 @@ pub fn lines(path: impl AsRef<Path>) -> Result<Lines<Box<dyn BufRead + Send>>, E
     Ok(Lines::new(open(path)?, &name))
 }
 
-/// An iterator over lines, without their `\n` or `\r\n`. It continues after a line that is not
-/// UTF-8 and ends after any other error.
+/// An iterator over lines, without their `\n` and the carriage returns before it. It continues
+/// after a line that is not UTF-8 or has other carriage returns, and ends after any other error.
 pub struct Lines<R> {
     reader: R,
     file: String,
@@ -116,8 +117,13 @@ impl<R: BufRead> Lines<R> {
             let expected = format!("a line of at most {limit} bytes");
             return Err(self.truncated(limit, expected, "a longer one"));
         }
-        if self.buffer.pop_if(|last| *last == b'\n').is_some() {
-            self.buffer.pop_if(|last| *last == b'\r');
+        self.buffer.pop_if(|last| *last == b'\n');
+        // A file whose line ends were converted twice has two.
+        while self.buffer.pop_if(|last| *last == b'\r').is_some() {}
+        if self.buffer.contains(&b'\r') {
+            let before = self.buffer.iter().take_while(|&&byte| byte != b'\r').count();
+            let expected = "\"\\n\" at the end of a line";
+            return Err(self.error(before, expected, "a carriage return, \"\\r\""));
         }
         match std::str::from_utf8(&self.buffer) {
             Ok(_) => Ok(true),
@@ -202,6 +208,13 @@ mod tests {
         check(b"", 9, &[]);
         check(b"\n", 9, &[""]);
         check("a\n\nb\u{a0}c\u{2028}d\r\ne".as_bytes(), 99, &["a", "", "b\u{a0}c\u{2028}d", "e"]);
+    }
+
+    #[test]
+    fn carriage_returns_end_lines_or_are_errors() {
+        check(b"a\r\r\nb\r\n\r\nc\r", 9, &["a", "b", "", "c"]);
+        let error = "expected \"\\n\" at the end of a line, got a carriage return, \"\\r\"";
+        check("ü\rb\rc\nd".as_bytes(), 9, &[&format!("in:1:2: {error}"), "d"]);
     }
 
     #[test]

@@ -114,6 +114,7 @@ mod tests {
             &["1 nodes, 1 deep", "3 nodes, 3 deep", "1 nodes, 1 deep", "2 nodes, 2 deep"],
         );
         check("( (S (NP (NN x))))", &["4 nodes, 4 deep"]);
+        check("(NP\t(DT\tthe)\n\t\t(NN cat)\t)", &["3 nodes, 2 deep"]);
     }
 
     #[test]

@@ -20,6 +20,10 @@ pub struct Sentence<T = String> {
     pub tags: Vec<Option<String>>,
 }
 
+/// The format of tagged sentences, for error messages.
+pub const SENTENCE_FORMAT: &str =
+    "`word|tag word|tag …`, one sentence a line, words separated by spaces";
+
 impl<T> Sentence<T> {
     /// Returns the number of words.
     pub fn len(&self) -> usize {
@@ -43,12 +47,13 @@ pub fn read_sentences(path: impl AsRef<Path>) -> Result<Vec<Sentence>, Error> {
     parse_sentences(open(path)?, &name).collect()
 }
 
-/// Iterates over the tagged sentences in `reader`, one per line. An empty line is an empty
+/// Iterates over the tagged sentences in `reader`, one per line. A line without words is an empty
 /// sentence. `name` is the file name in error messages.
 ///
-/// Words are separated by ASCII spaces only. The tag follows the last `|` of a word; a word without
-/// `|`, or with nothing after it, has no tag. A `|` at the beginning is part of the word: `|` alone
-/// is a word.
+/// Words are separated by ASCII spaces only. A tab is an error: files with a word and its tag on
+/// each line, in columns, have another format. The tag follows the last `|` of a word; a word
+/// without `|`, or with nothing after it, has no tag. A `|` at the beginning is part of the word:
+/// `|` alone is a word.
 ///
 /// ```
 /// let text = "Paris|I-LOC is|O a|b|X\n\n";
@@ -75,7 +80,11 @@ pub fn parse_checked_sentences<R: BufRead, C: FnMut(&str) -> Result<(), String>>
 ) -> impl Iterator<Item = Result<Sentence, Error>> + use<R, C> {
     each_line(reader, name, move |lines| {
         let mut sentence = Sentence { words: Vec::new(), tags: Vec::new() };
-        for (word, tag) in split_words(lines.current()).map(word_and_tag) {
+        for piece in pieces(lines.current()) {
+            if piece == "\t" {
+                return Err(lines.error_at(piece, format!("{}, without tabs", SENTENCE_FORMAT)));
+            }
+            let (word, tag) = word_and_tag(piece);
             if let Some(tag) = tag {
                 check(tag).map_err(|expected| lines.error_at(tag, expected))?;
             }
@@ -86,8 +95,8 @@ pub fn parse_checked_sentences<R: BufRead, C: FnMut(&str) -> Result<(), String>>
     })
 }
 
-/// Iterates over the untagged sentences in `reader`, one per line, split at ASCII spaces. A `|` is
-/// an ordinary character. `name` is the file name in error messages.
+/// Iterates over the untagged sentences in `reader`, one per line, split at ASCII spaces and tabs.
+/// A `|` is an ordinary character. `name` is the file name in error messages.
 ///
 /// ```
 /// let text = "what you see\n\nis a|b\n";
@@ -103,13 +112,24 @@ pub fn parse_plain<R: BufRead>(
     each_line(reader, name, |lines| Ok(words(lines.current())))
 }
 
-/// Splits a line at ASCII spaces.
+/// Splits a line at ASCII spaces and tabs.
 pub(crate) fn words(line: &str) -> Vec<String> {
-    split_words(line).map(str::to_string).collect()
+    pieces(line).filter(|&piece| piece != "\t").map(str::to_string).collect()
 }
 
-fn split_words(line: &str) -> impl Iterator<Item = &str> {
-    line.split(' ').filter(|word| !word.is_empty())
+/// Iterates over the pieces of a line: tabs, and the words between spaces and tabs.
+fn pieces(line: &str) -> impl Iterator<Item = &str> {
+    let mut rest = line;
+    std::iter::from_fn(move || {
+        rest = &rest[rest.bytes().position(|byte| byte != b' ')?..];
+        let end = match rest.as_bytes()[0] {
+            b'\t' => 1,
+            _ => rest.bytes().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(rest.len()),
+        };
+        let piece;
+        (piece, rest) = rest.split_at(end);
+        Some(piece)
+    })
 }
 
 fn word_and_tag(text: &str) -> (&str, Option<&str>) {
@@ -139,7 +159,20 @@ mod tests {
     fn words_split_at_the_last_bar() {
         check("a|X b||Y c|d|Z e", "a/X b|/Y c|d/Z e/");
         check("  a|X  b ", "a/X b/");
-        check("a\u{a0}b|X\tc", "a\u{a0}b/X\tc");
+        check("a\u{a0}b|X\u{3000}c", "a\u{a0}b/X\u{3000}c");
+    }
+
+    #[test]
+    fn tabs_separate_plain_words_and_are_errors_in_tagged_sentences() {
+        let plain = parse_plain("a\tb  c \t\td\t\n\t \n".as_bytes(), "in");
+        let plain: Vec<_> = plain.map(Result::unwrap).collect();
+        assert_eq!(plain, [vec!["a", "b", "c", "d"], vec![]]);
+        for (line, column) in [("ü|X\tb|Y", 4), ("a\tX", 2), ("\t", 1), ("a b \t", 5)] {
+            let error = parse_sentences(line.as_bytes(), "in").next().unwrap().unwrap_err();
+            let expected =
+                format!("in:1:{column}: expected {}, without tabs, got", SENTENCE_FORMAT);
+            assert_eq!(error.to_string(), format!("{expected} \"\\t\""));
+        }
     }
 
     #[test]

@@ -33,10 +33,10 @@ pub fn write_sentences(sentences: &[Sentence], mut writer: impl Write) -> io::Re
     for sentence in sentences {
         for (position, (word, tag)) in sentence.words.iter().zip(&sentence.tags).enumerate() {
             let space = if position == 0 { "" } else { " " };
-            check_token(word, &[' ', '\n', '\r'])?;
+            check_token(word, &[' ', '\t', '\n', '\r'])?;
             match tag {
                 Some(tag) => {
-                    check_token(tag, &[' ', '\n', '\r', '|'])?;
+                    check_token(tag, &[' ', '\t', '\n', '\r', '|'])?;
                     write!(writer, "{space}{word}|{tag}")?;
                 }
                 None if word.contains('|') => write!(writer, "{space}{word}|")?,
@@ -114,7 +114,7 @@ fn write_tree(tree: &Tree, writer: &mut impl Write) -> io::Result<()> {
 }
 
 fn write_opening(tree: &Tree, node: usize, writer: &mut impl Write) -> io::Result<()> {
-    const NEVER: [char; 5] = [' ', '(', ')', '\n', '\r'];
+    const NEVER: [char; 6] = [' ', '\t', '(', ')', '\n', '\r'];
     let (label, is_leaf) = (tree.label(node), tree.children(node).is_empty());
     if is_leaf || !label.is_empty() {
         check_token(label, &NEVER)?;
@@ -133,7 +133,7 @@ fn write_opening(tree: &Tree, node: usize, writer: &mut impl Write) -> io::Resul
 
 fn write_plain_line(words: &[String], writer: &mut impl Write) -> io::Result<()> {
     for (position, word) in words.iter().enumerate() {
-        check_token(word, &[' ', '\n', '\r'])?;
+        check_token(word, &[' ', '\t', '\n', '\r'])?;
         let space = if position == 0 { "" } else { " " };
         write!(writer, "{space}{word}")?;
     }

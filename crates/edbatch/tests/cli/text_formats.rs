@@ -97,6 +97,55 @@ fn byte_order_marks_of_graphs_policies_calls_and_classes_are_skipped() {
 }
 
 #[test]
+fn tabs_separate_in_trees_and_in_texts_to_translate() {
+    let scratch = Scratch::new("tabs");
+    scratch.write("trees", "(1\t(0\ta)\t(1 b))\n\t(0 a)\t\n");
+    assert_eq!(init(&scratch, "tree_lstm", "@model", &["@trees"]), "edbatch: 2 classes, 2 words\n");
+    assert_eq!(read(&scratch, "model/vocab.txt"), "<unk>\na\nb\n");
+    scratch.write("source", "a\tb  c\n\td\t\n");
+    scratch.write("target", "x\ty\n\t\n");
+    init(&scratch, "lstm_nmt", "@translator", &["@source", "@target"]);
+    assert_eq!(read(&scratch, "translator/src_vocab.txt"), "<unk>\n<s>\n</s>\na\nb\nc\nd\n");
+    assert_eq!(read(&scratch, "translator/tgt_vocab.txt"), "<unk>\n<s>\n</s>\nx\ny\n");
+    let spaces = scratch.ok(&["infer", "@translator"]);
+    scratch.write("source", "a b c\nd\n");
+    assert_eq!(scratch.ok(&["infer", "@translator"]), spaces);
+    scratch.write("x.arcs.txt", "1\t2\n");
+    let error = init(&scratch, "lattice_gru", "@arcs", &["@x.arcs.txt"]);
+    assert!(error.contains("x.arcs.txt:1:1: expected the number of"), "{error}");
+    assert!(error.contains("got \"1\\t2\""), "{error}");
+}
+
+#[test]
+fn carriage_returns_enter_no_name() {
+    let scratch = Scratch::new("returns");
+    scratch.write("tagged", "Anna|PER runs|O\r\r\nAnna|PER\r\r\n");
+    init(&scratch, "bilstm_tagger", "@model", &["@tagged"]);
+    assert_eq!(read(&scratch, "model/tags.txt"), "PER\nO\n");
+    for name in ["vocab.txt", "tags.txt"] {
+        let text = read(&scratch, &format!("model/{name}")).replace('\n', "\r\r\n");
+        scratch.write(&format!("model/{name}"), text);
+    }
+    let metric = ["evaluate", "@model", "--input", "@tagged", "--metric", "accuracy"];
+    assert!(scratch.ok(&metric).starts_with("accuracy: "));
+
+    let returned = "expected \"\\n\" at the end of a line, got a carriage return, \"\\r\"";
+    let texts = [
+        ("bilstm_tagger", "a|X\rb|Y\r", 4),
+        ("tree_lstm", "(0 a)\r(1 b)\r", 6),
+        ("tree_lstm", "(0 ü\rb)\n", 5),
+    ];
+    for (model, text, column) in texts {
+        scratch.write("bad", text);
+        let error = init(&scratch, model, "@other", &["@bad"]);
+        assert!(error.contains(&format!("bad:1:{column}: {returned}")), "{error}");
+    }
+    scratch.write("model/tags.txt", "PER\rO\r");
+    let error = scratch.error(&metric);
+    assert!(error.contains(&format!("tags.txt:1:4: {returned}")), "{error}");
+}
+
+#[test]
 fn zeros_after_compressed_data_are_skipped() {
     let scratch = Scratch::new("padding");
     let [first, second] = [&b"(1 (0 a) (1 b))\n"[..], b"(0 c)\n"].map(gz);
