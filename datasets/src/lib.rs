@@ -20,7 +20,7 @@
 //! | two line-aligned files | [`parse_pairs`] | [`write_pairs`] |
 //! | `{"chars": …, "words": …}` per line | [`parse_lattices`] | [`write_lattices`] |
 //! | arc files of numbers | [`parse_arcs`] | |
-//! | one token per line | [`Vocabulary::read`] | [`Vocabulary::write`] |
+//! | one token per line | [`Vocabulary::read`], [`read_names`] | [`Vocabulary::write`] |
 //! | any lines | [`lines()`], [`Lines::new`] | |
 //!
 //! **What it costs.** Every `parse_*` function takes any `BufRead` and holds one instance at a
@@ -90,7 +90,7 @@ pub use sentence::{
     read_sentences,
 };
 pub use tree::{Tree, TreeBuilder};
-pub use vocabulary::{UNKNOWN, Vocabulary};
+pub use vocabulary::{UNKNOWN, Vocabulary, read_names};
 pub use write::{write_lattices, write_pairs, write_sentences, write_trees};
 
 /// The README's example, compiled and run by the tests.

@@ -111,22 +111,24 @@ impl Vocabulary {
         if lines.current() != UNKNOWN {
             return Err(lines.error(0, first, quoted(lines.current())));
         }
+        vocabulary.append(&mut lines, "token")?;
+        Ok(vocabulary)
+    }
+
+    /// Appends a token for each line. `what` names it in errors.
+    fn append<R: BufRead>(&mut self, lines: &mut Lines<R>, what: &str) -> Result<(), Error> {
         while lines.next_line()?.is_some() {
             let token = lines.current();
             if token.is_empty() {
-                return Err(lines.error(0, "a token", "an empty line"));
+                return Err(lines.error(0, format!("a {what}"), "an empty line"));
             }
-            if vocabulary.contains(token) {
-                let got = format!(
-                    "{}, which is on line {} already",
-                    quoted(token),
-                    vocabulary.id(token) + 1
-                );
-                return Err(lines.error(0, "a new token", got));
+            if let Some(&earlier) = self.ids.get(token) {
+                let got = format!("{}, which is on line {} already", quoted(token), earlier + 1);
+                return Err(lines.error(0, format!("a new {what}"), got));
             }
-            vocabulary.insert(token);
+            self.insert(token);
         }
-        Ok(vocabulary)
+        Ok(())
     }
 
     /// Writes one token per line, for [`Vocabulary::parse`].
@@ -139,6 +141,14 @@ impl Vocabulary {
         }
         Ok(())
     }
+}
+
+/// Reads a file with one name per line, plain or `.gz`. Empty and repeated names are errors.
+pub fn read_names(path: impl AsRef<Path>) -> Result<Vec<String>, Error> {
+    let name = path.as_ref().display().to_string();
+    let mut names = Vocabulary { tokens: Vec::new(), ids: HashMap::new() };
+    names.append(&mut Lines::new(open(path)?, &name), "name")?;
+    Ok(names.tokens)
 }
 
 impl Default for Vocabulary {

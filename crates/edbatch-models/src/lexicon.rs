@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use edbatch_datasets::{Error, Position, Vocabulary, lines};
+use edbatch_datasets::{Error, Position, Vocabulary, read_names};
 
 #[cfg(doc)]
 use crate::{BEGIN, END, PAD};
@@ -60,12 +60,12 @@ impl Lexicon {
     /// Reads the vocabularies of a folder.
     ///
     /// # Errors
-    /// If a file is missing or not a valid vocabulary. The error names the file and the line.
+    /// If a file is missing or not a valid vocabulary, or a name is empty or occurs twice. The
+    /// error names the file and the line.
     pub fn read(family: Family, folder: &Path) -> Result<Self, Error> {
         let vocabulary = |name: &str| Vocabulary::read(folder.join(name));
         // Name `i` is on line `i`, counted from 0.
-        let names =
-            |name: &str| -> Result<Vec<String>, Error> { lines(folder.join(name))?.collect() };
+        let names = |name: &str| read_names(folder.join(name));
         let classes = || match names(CLASSES) {
             Err(Error::Open { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
             names => names.map(Some),

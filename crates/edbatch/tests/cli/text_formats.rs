@@ -174,3 +174,23 @@ fn zeros_after_compressed_data_are_skipped() {
         assert!(error.contains("expected the rest of the compressed data"), "{error}");
     }
 }
+
+#[test]
+fn names_are_unique_and_not_empty() {
+    let scratch = Scratch::new("names");
+    scratch.write("tagged", "a|X b|Y\n");
+    init(&scratch, "bilstm_tagger", "@tagger", &["@tagged"]);
+    scratch.write("trees", "(p (n a) (n b))\n");
+    init(&scratch, "tree_lstm", "@trees-model", &["@trees"]);
+    for (dir, name) in [("tagger", "tags.txt"), ("trees-model", "classes.txt")] {
+        for (text, expected) in [
+            ("X\nX\n", ":2:1: expected a new name, got \"X\", which is on line 1 already"),
+            ("X\n\n", ":2:1: expected a name, got an empty line"),
+            ("\nX\n", ":1:1: expected a name, got an empty line"),
+        ] {
+            scratch.write(&format!("{dir}/{name}"), text);
+            let error = scratch.error(&["infer", &format!("@{dir}")]);
+            assert!(error.contains(&format!("{name}{expected}")), "{error}");
+        }
+    }
+}
