@@ -9,7 +9,9 @@ use edbatch_datasets::{
     parse_binary_trees, parse_lattices, parse_plain, parse_sentences,
 };
 
-use crate::{CallList, CallLists, IndexedTree, JsonFault, Lexicon, SourceSentence, Stop, Word};
+use crate::{
+    BEGIN, CallList, CallLists, END, IndexedTree, JsonFault, Lexicon, SourceSentence, Stop, Word,
+};
 
 /// An input of any model of the zoo.
 #[derive(Clone, PartialEq, Debug)]
@@ -35,7 +37,8 @@ pub type Inputs = Box<dyn Iterator<Item = Result<ZooInput, Error>> + Send>;
 /// Opens a file of inputs, plain or `.gz`, and reads it lazily.
 ///
 /// Each line is an input, except in arc files (`*.arcs.txt`), where an input takes several lines.
-/// An empty line is an empty sentence or lattice; for trees and call lists it is an error.
+/// A line that is empty or has only spaces is an empty sentence or lattice; for trees and call
+/// lists it is an error.
 ///
 /// # Errors
 /// If the file cannot be opened.
@@ -130,7 +133,7 @@ impl Lexicon {
 
     pub(crate) fn source(&self, sentence: &[String]) -> ZooInput {
         let Self::Translation { source, .. } = self else { unreachable!("{FAMILY}") };
-        let words = sentence.iter().map(|word| source.id(word)).collect();
+        let words = sentence.iter().map(|word| word_of_text(source, word)).collect();
         ZooInput::Source(SourceSentence { words, stop: Stop::AtEnd })
     }
 
@@ -146,6 +149,15 @@ impl Lexicon {
             if (id as usize) < vocabulary.len() { id } else { 0 }
         };
         ZooInput::Lattice(lattice.map(|&char| known(char, chars), |&word| known(word, words)))
+    }
+}
+
+/// Returns the number of a word in a text, which cannot begin or end its sentence: `</s>` in a text
+/// is an unknown word.
+pub(crate) fn word_of_text(vocabulary: &Vocabulary, word: &str) -> u32 {
+    match vocabulary.id(word) {
+        BEGIN | END => 0,
+        id => id,
     }
 }
 

@@ -9,7 +9,7 @@ use edbatch_datasets::{
     parse_checked_lattices, parse_checked_sentences, parse_plain,
 };
 
-use crate::input::call_lists;
+use crate::input::{call_lists, word_of_text};
 use crate::{END, Lexicon, Stop, ZooInput, is_arc_file};
 
 /// The class of each row that an input emits, or `None` for rows without a target.
@@ -180,7 +180,7 @@ impl Lexicon {
         let ZooInput::Source(mut source) = self.source(sentence) else {
             unreachable!("a sentence to translate")
         };
-        let words: Box<[u32]> = translation.iter().map(|word| target.id(word)).collect();
+        let words: Box<[u32]> = translation.iter().map(|word| word_of_text(target, word)).collect();
         let targets = words.iter().copied().chain([END]).map(Some).collect();
         source.stop = Stop::Forced(words);
         (ZooInput::Source(source), targets)

@@ -7,8 +7,8 @@ use edbatch_graph::{CellError, Dag, Network, Op};
 use crate::{
     BiLstmTagger, BiLstmTaggerChar, Build, BuildError, CallLists, CharTaggerSizes, ConfigError,
     END, LatticeGru, LatticeLstm, LatticeSizes, Lexicon, LstmNmt, Model, ModelConfig, ModelName,
-    MvRnn, MvRnnSizes, NmtSizes, TaggerSizes, TreeGru, TreeLstm, TreeLstm2Type, TreeSizes,
-    ZooInput, arg_max,
+    MvRnn, MvRnnSizes, NmtSizes, SourceSentence, Stop, TaggerSizes, TreeGru, TreeLstm,
+    TreeLstm2Type, TreeSizes, ZooInput, arg_max,
 };
 
 /// Any model of the zoo, or any network, for programs that choose the model at run time.
@@ -178,8 +178,13 @@ impl Model for Zoo {
             (Self::MvRnn(model), Tree(input)) => model.build(build, &input.tree).await,
             (Self::BiLstmTagger(model), Sentence(input)) => model.build(build, input).await,
             (Self::BiLstmTaggerChar(model), Spelled(input)) => model.build(build, input).await,
-            // An empty source has no translation; the model would decode from its initial state.
-            (Self::LstmNmt(_), Source(input)) if input.words.is_empty() => Ok(()),
+            // An empty source has no translation, unless a file of targets has one. The model would
+            // decode from its initial state.
+            (Self::LstmNmt(_), Source(SourceSentence { words, stop }))
+                if words.is_empty() && !matches!(stop, Stop::Forced(_)) =>
+            {
+                Ok(())
+            }
             (Self::LstmNmt(model), Source(input)) => model.build(build, input).await,
             (Self::LatticeLstm(model), Lattice(input)) => model.build(build, input).await,
             (Self::LatticeGru(model), Lattice(input)) => model.build(build, input).await,

@@ -23,6 +23,7 @@ mod policies;
 mod shard_failures;
 mod shards;
 mod text_formats;
+mod text_labels;
 mod trace;
 mod train;
 mod train_files;
