@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use edbatch_datasets::{
-    Error, Lattice, Lines, Position, Sentence, Tree, Vocabulary, open, parse_arcs,
-    parse_binary_trees, parse_lattices, parse_plain, parse_sentences,
+    Error, Lattice, Lines, Position, SENTENCE_FORMAT, Sentence, Tree, Vocabulary, open, parse_arcs,
+    parse_binary_trees, parse_checked_sentences, parse_lattices, parse_plain,
 };
 
 use crate::{
@@ -61,8 +61,9 @@ pub(crate) fn inputs_from(
             let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
             Box::new(trees.map(move |(index, tree)| Ok(of.tree(number(index), &tree?))))
         }
-        Lexicon::Tagged { .. } => each(parse_sentences(reader, &name), move |s| of.sentence(&s)),
-        Lexicon::Spelled { .. } => each(parse_sentences(reader, &name), move |s| of.spelled(&s)),
+        Lexicon::Tagged { .. } | Lexicon::Spelled { .. } => {
+            each(sentences(of.clone(), reader, name, |_| Ok(())), move |s| of.tagged(&s))
+        }
         Lexicon::Translation { .. } => each(parse_plain(reader, &name), move |s| of.source(&s)),
         Lexicon::Lattices { .. } if is_arc_file(path) => {
             each(parse_arcs(reader, &name), move |l| of.numbered(&l))
@@ -72,6 +73,39 @@ pub(crate) fn inputs_from(
             call_lists(lists.clone(), reader, name).map(|list| Ok(ZooInput::CallList(list?))),
         ),
     }
+}
+
+/// Reads a sentence from each line. `check` is called with each tag.
+pub(crate) fn sentences(
+    lexicon: Arc<Lexicon>,
+    reader: Box<dyn BufRead + Send>,
+    name: String,
+    check: impl FnMut(&str) -> Result<(), String> + Send,
+) -> impl Iterator<Item = Result<Sentence, Error>> + Send {
+    let sentences = parse_checked_sentences(reader, &name, check).zip(1..);
+    sentences.map(move |(sentence, line)| {
+        let is_tag = |tag: &str| lexicon.tags().iter().any(|name| name == tag);
+        not_columns(sentence?, is_tag, &name, line)
+    })
+}
+
+/// Rejects a line of a file in columns, such as CoNLL-2003, with a word and its tags on each line.
+/// Its last word is the tag of a chunk, or its first word begins a document.
+pub(crate) fn not_columns(
+    sentence: Sentence,
+    is_tag: impl Fn(&str) -> bool,
+    name: &str,
+    line: u64,
+) -> Result<Sentence, Error> {
+    let [first, .., last] = sentence.words.as_slice() else { return Ok(sentence) };
+    let is_chunk = last.as_bytes().get(1) == Some(&b'-') && is_tag(last);
+    let is_tagged = sentence.tags.iter().any(Option::is_some);
+    if is_tagged || !(is_chunk || first == "-DOCSTART-") {
+        return Ok(sentence);
+    }
+    let at = Position { file: name.into(), line, column: 1 };
+    let got = format!("columns, from {first:?} to {last:?}");
+    Err(Error::Format { at, expected: SENTENCE_FORMAT.into(), got })
 }
 
 /// Reads a call list from each line.
@@ -117,13 +151,14 @@ impl Lexicon {
         ZooInput::Tree(IndexedTree { index, tree })
     }
 
-    pub(crate) fn sentence(&self, sentence: &Sentence) -> ZooInput {
-        let Self::Tagged { words, .. } = self else { unreachable!("{FAMILY}") };
-        ZooInput::Sentence(sentence.map(|word| words.id(word)))
-    }
-
-    pub(crate) fn spelled(&self, sentence: &Sentence) -> ZooInput {
-        let Self::Spelled { words, chars, .. } = self else { unreachable!("{FAMILY}") };
+    pub(crate) fn tagged(&self, sentence: &Sentence) -> ZooInput {
+        let (words, chars) = match self {
+            Self::Tagged { words, .. } => {
+                return ZooInput::Sentence(sentence.map(|word| words.id(word)));
+            }
+            Self::Spelled { words, chars, .. } => (words, chars),
+            _ => unreachable!("{FAMILY}"),
+        };
         let id = |c: char| chars.id(c.encode_utf8(&mut [0; 4]));
         ZooInput::Spelled(sentence.map(|word| match words.contains(word) {
             true => Word::Known(words.id(word)),

@@ -98,6 +98,15 @@ impl Lexicon {
         }
     }
 
+    /// Returns the names of a tagger's tags; none for other models.
+    #[must_use]
+    pub fn tags(&self) -> &[String] {
+        match self {
+            Self::Tagged { tags, .. } | Self::Spelled { tags, .. } => tags,
+            _ => &[],
+        }
+    }
+
     /// Returns the names and contents of the files that [`read`](Self::read) reads.
     #[must_use]
     pub fn files(&self) -> Vec<(&'static str, Vec<u8>)> {

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use edbatch_datasets::{
-    Error, Label, Position, Sentence, open, parse_checked_arcs, parse_checked_binary_trees,
-    parse_checked_lattices, parse_checked_sentences, parse_plain,
+    Error, Label, Position, open, parse_checked_arcs, parse_checked_binary_trees,
+    parse_checked_lattices, parse_plain,
 };
 
-use crate::input::{call_lists, word_of_text};
+use crate::input::{call_lists, sentences, word_of_text};
 use crate::{END, Lexicon, Stop, ZooInput, is_arc_file};
 
 /// The class of each row that an input emits, or `None` for rows without a target.
@@ -45,9 +45,8 @@ pub(crate) fn examples(
             }))
         }
         Lexicon::Tagged { .. } | Lexicon::Spelled { .. } => {
-            let sentences = parse_checked_sentences(reader, &name, check);
-            Box::new(sentences.map(move |sentence| {
-                let sentence: Sentence = sentence?;
+            Box::new(sentences(of.clone(), reader, name, check).map(move |sentence| {
+                let sentence = sentence?;
                 let target = |tag: &Option<String>| tag.as_deref().map(&class);
                 let targets = sentence.tags.iter().map(target).collect();
                 Ok((of.tagged(&sentence), targets))
@@ -166,13 +165,6 @@ fn error(file: &str, index: u32, expected: String, got: &str) -> Error {
 }
 
 impl Lexicon {
-    fn tagged(&self, sentence: &Sentence) -> ZooInput {
-        match self {
-            Self::Spelled { .. } => self.spelled(sentence),
-            _ => self.sentence(sentence),
-        }
-    }
-
     /// Returns a sentence to translate, with the words of its translation given: the words are the
     /// inputs of the steps and, followed by the end of the sentence, the targets.
     fn translated(&self, sentence: &[String], translation: &[String]) -> (ZooInput, Targets) {

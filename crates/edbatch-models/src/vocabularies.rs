@@ -8,10 +8,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use edbatch_datasets::{
-    Error, Label, Lattice, Vocabulary, open, parse_arcs, parse_binary_trees,
-    parse_checked_lattices, parse_pairs, parse_sentences,
+    Error, Label, Lattice, Position, SENTENCE_FORMAT, Vocabulary, open, parse_arcs,
+    parse_binary_trees, parse_checked_lattices, parse_pairs, parse_sentences,
 };
 
+use crate::input::not_columns;
 use crate::lexicon::{PAD_TOKEN, SENTENCE_TOKENS};
 use crate::targets::NO_LABEL;
 use crate::{Family, Lexicon, is_arc_file};
@@ -52,6 +53,7 @@ pub fn build_vocabularies(
         Family::Translation => translation(files, min_count)?,
         Family::Lattices => lattices(files, &mut labels, min_count)?,
     };
+    let tagger = matches!(family, Family::Tagged | Family::Spelled);
     let outputs = match &mut lexicon {
         Lexicon::Tagged { tags, .. } | Lexicon::Spelled { tags, .. } => tags.len(),
         Lexicon::Translation { target, .. } => target.len(),
@@ -65,8 +67,14 @@ pub fn build_vocabularies(
     if labels.end > outputs {
         return Err(VocabularyError::NumberAndNames { number: labels.end - 1, names: outputs });
     }
-    if outputs == 0 {
-        return Err(VocabularyError::NoLabels { files: files.to_vec() });
+    match files {
+        [file, ..] if outputs == 0 && tagger => {
+            let at = Position { file: name(file), line: 1, column: 1 };
+            let (expected, got) = (SENTENCE_FORMAT.into(), "a file without tags".into());
+            return Err(Error::Format { at, expected, got }.into());
+        }
+        _ if outputs == 0 => return Err(VocabularyError::NoLabels { files: files.to_vec() }),
+        _ => {}
     }
     Ok(Vocabularies { lexicon, outputs })
 }
@@ -87,8 +95,9 @@ fn trees(files: &[PathBuf], labels: &mut Labels, min: usize) -> Result<Lexicon, 
 fn tagged(files: &[PathBuf], labels: &mut Labels, min: usize) -> Result<Lexicon, Error> {
     let mut words = Counted::default();
     for file in files {
-        for sentence in parse_sentences(open(file)?, &name(file)) {
-            let sentence = sentence?;
+        for (sentence, line) in parse_sentences(open(file)?, &name(file)).zip(1..) {
+            let is_tag = |tag: &str| labels.known.contains(tag);
+            let sentence = not_columns(sentence?, is_tag, &name(file), line)?;
             sentence.words.iter().for_each(|word| words.insert(word));
             sentence.tags.iter().flatten().for_each(|tag| labels.insert(tag));
         }
@@ -104,8 +113,9 @@ fn spelled(files: &[PathBuf], labels: &mut Labels, min: usize) -> Result<Lexicon
     let mut words = Counted::default();
     let mut chars = Vocabulary::from_tokens([PAD_TOKEN]);
     for file in files {
-        for sentence in parse_sentences(open(file)?, &name(file)) {
-            let sentence = sentence?;
+        for (sentence, line) in parse_sentences(open(file)?, &name(file)).zip(1..) {
+            let is_tag = |tag: &str| labels.known.contains(tag);
+            let sentence = not_columns(sentence?, is_tag, &name(file), line)?;
             for word in &sentence.words {
                 words.insert(word);
                 word.chars().for_each(|c| insert(&mut chars, c.encode_utf8(&mut [0; 4])));
@@ -313,7 +323,7 @@ impl fmt::Display for VocabularyError {
             Self::Input(error) => error.fmt(f),
             Self::NoLabels { files } => {
                 let files: Vec<String> = files.iter().map(|file| name(file)).collect();
-                write!(f, "{}: expected labels or tags, got none", files.join(", "))
+                write!(f, "{}: expected labels, got none", files.join(", "))
             }
             Self::NotTwoFiles { files } => {
                 write!(f, "expected two files, line by line source and target, got {files}")

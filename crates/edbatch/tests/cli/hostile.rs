@@ -217,7 +217,9 @@ fn a_model_that_exceeds_the_memory_is_an_error() {
     init("1000000", &[]);
     scratch.write("plain", "no tags here\n");
     let words = ["init", "bilstm_tagger", "@model", "--hidden", "8", "--input", "@plain"];
-    assert!(scratch.error(&words).contains("plain: expected labels or tags, got none"));
+    let expected = "plain:1:1: expected `word|tag word|tag …`, one sentence a line, words \
+        separated by spaces, got a file without tags";
+    assert!(scratch.error(&words).contains(expected));
     fs::remove_file(scratch.path("plain")).unwrap();
     assert_eq!(scratch.names(), before);
 }

@@ -116,6 +116,54 @@ fn tabs_separate_in_trees_and_in_texts_to_translate() {
     assert!(error.contains("got \"1\\t2\""), "{error}");
 }
 
+const FORMAT: &str =
+    "expected `word|tag word|tag …`, one sentence a line, words separated by spaces";
+
+/// Files of another format than a tagger's, each with the place and the end of its error.
+#[test]
+fn tabs_and_columns_are_errors_in_files_of_a_tagger() {
+    for model in ["bilstm_tagger", "bilstm_tagger_char"] {
+        let scratch = Scratch::new("columns");
+        scratch.write("tagged", "Anna|B-PER runs|O\n");
+        init(&scratch, model, "@model", &["@tagged"]);
+        for (text, place, got) in [
+            ("Anna|B-PER\truns|O\n", "1:11", ", without tabs, got \"\\t\""),
+            ("Anna runs\nAnna\tB-PER\n", "2:5", ", without tabs, got \"\\t\""),
+            ("\n\t\n", "2:1", ", without tabs, got \"\\t\""),
+            ("Anna NNP B-NP B-PER\nruns VBZ B-VP O\n", "1:1", ", got columns, from \"Anna\" to"),
+            ("runs O\nAnna B-PER\n", "2:1", ", got columns, from \"Anna\" to \"B-PER\""),
+            ("-DOCSTART- -X- O O\n", "1:1", ", got columns, from \"-DOCSTART-\" to \"O\""),
+        ] {
+            scratch.write("bad", text);
+            let expected = format!("bad:{place}: {FORMAT}{got}");
+            let run = ["--input", "@bad"];
+            for command in [&["infer", "@model"][..], &["evaluate", "@model", "--metric", "loss"]] {
+                let error = scratch.error(&[command, &run].concat());
+                assert!(error.contains(&expected), "{text}: {error}");
+            }
+            let error =
+                scratch.error(&["gradients", "@model", "--input", "@bad", "--output", "@g"]);
+            assert!(error.contains(&expected), "{text}: {error}");
+            let valid = ["train", "@model", "--input", "@tagged", "--valid", "@bad"];
+            assert!(scratch.error(&valid).contains(&expected), "{text}");
+            let both = init(&scratch, model, "@other", &["@tagged", "@bad"]);
+            assert!(both.contains(&expected), "{text}: {both}");
+            let alone = init(&scratch, model, "@other", &["@bad"]);
+            assert!(alone.contains("bad:") && alone.contains(FORMAT), "{text}: {alone}");
+        }
+        // These are sentences.
+        scratch.write("good", "O\nAnna O\nplan B-PER now\nAnna|O runs B-PER\n\n  \n");
+        let run = scratch.ok(&["infer", "@model", "--input", "@good", "--indices"]);
+        assert_eq!(run.lines().count(), 6);
+        scratch.write("plain", "no tags\n");
+        let error = init(&scratch, model, "@other", &["@plain"]);
+        assert!(
+            error.contains(&format!("plain:1:1: {FORMAT}, got a file without tags")),
+            "{error}"
+        );
+    }
+}
+
 #[test]
 fn carriage_returns_enter_no_name() {
     let scratch = Scratch::new("returns");
