@@ -1,13 +1,15 @@
 //! Arc files: lattices as numbers, in the format that the ED-Batch authors publish.
 //!
 //! A file is a stream of integers: the number of instances; then for each instance the number of
-//! its states, a label for every state, and for every state a count `k` and `k` pairs `from id`.
+//! its states, a label for every state, and for every state a count `k` and `k` pairs `from id`. A
+//! label may be negative; all other numbers are not.
 //! An arc from the previous state is a character, any other arc is a word. State 0 is the start and
 //! has no arcs. Characters and words have separate numberings, which may have gaps. State `j` is
 //! character `j - 1`, so a word arc from state `s` to state `j` spans characters `s … j - 1`.
 
 use std::io::BufRead;
 use std::path::Path;
+use std::str::FromStr;
 
 use crate::error::{Error, quoted};
 use crate::lattice::{Lattice, WordArc};
@@ -41,16 +43,26 @@ pub fn parse_arcs<R: BufRead>(
     parse_checked_arcs(reader, name, |_| Ok(()))
 }
 
-/// Like [`parse_arcs`], but calls `check` with the label of each state but state 0. If it fails
-/// with the text that it expected, the lattice is an error at this label, and the iterator
-/// continues.
-pub fn parse_checked_arcs<R: BufRead, C: FnMut(&str) -> Result<(), String>>(
+/// A number of an arc file whose range the file does not determine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArcNumber<'a> {
+    /// The label of a state, except state 0.
+    Label(&'a str),
+    /// A character.
+    Char(u32),
+    /// A word.
+    Word(u32),
+}
+
+/// Like [`parse_arcs`], but calls `check` with each [`ArcNumber`]. If it fails with the text that
+/// it expected, the lattice is an error at this number, and the iterator continues.
+pub fn parse_checked_arcs<R: BufRead, C: FnMut(ArcNumber<'_>) -> Result<(), String>>(
     reader: R,
     name: &str,
     mut check: C,
 ) -> impl Iterator<Item = Result<Lattice<u32>, Error>> + use<R, C> {
     let mut numbers = Numbers { lines: Lines::new(reader, name), begin: 0, end: 0 };
-    let (mut declared, mut done) = (None, 0);
+    let (mut declared, mut done) = (None::<u32>, 0);
     let lattices = until_error(move || {
         let count = match declared {
             Some(count) => count,
@@ -58,46 +70,54 @@ pub fn parse_checked_arcs<R: BufRead, C: FnMut(&str) -> Result<(), String>>(
         };
         if done < count {
             done += 1;
-            return read_instance(&mut numbers, &mut check).map(Some);
+            let mut checked = Ok(());
+            let mut check = |numbers: &Numbers<R>, number: ArcNumber<'_>| {
+                if checked.is_ok() {
+                    checked = check(number).map_err(|expected| numbers.error(expected));
+                }
+            };
+            let lattice = read_instance(&mut numbers, &mut check)?;
+            return Ok(Some((lattice, checked)));
         }
         match numbers.advance()? {
             true => Err(numbers.error(format!("the end of the file after {count} instances"))),
             false => Ok(None),
         }
     });
-    lattices.map(|read| read.and_then(|(lattice, labels)| labels.map(|()| lattice)))
+    lattices.map(|read| read.and_then(|(lattice, checked)| checked.map(|()| lattice)))
 }
 
-/// Reads a lattice, and the first error in its labels.
+/// Reads a lattice. Calls `check` with each number right after it was read.
 fn read_instance<R: BufRead>(
     numbers: &mut Numbers<R>,
-    mut check: impl FnMut(&str) -> Result<(), String>,
-) -> Result<(Lattice<u32>, Result<(), Error>), Error> {
-    let states = numbers.next("a number of states")?;
+    check: &mut impl FnMut(&Numbers<R>, ArcNumber<'_>),
+) -> Result<Lattice<u32>, Error> {
+    let states: u32 = numbers.next("a number of states")?;
     if states == 0 || states > MAX_ARCS {
         return Err(numbers.error(format!("1 to {MAX_ARCS} states")));
     }
     // No memory is reserved for the declared number: values are stored as they are read.
-    let (mut lattice, mut labels) = (Lattice::default(), Ok(()));
+    let mut lattice = Lattice::default();
     for state in 0..states {
-        let label = numbers.next("a label for every state")?;
+        let label: i64 = numbers.next("a label for every state")?;
         // State 0 is before the first character, so its label is not a character's tag.
         if state > 0 {
             let label = label.to_string();
-            labels = labels.and(check(&label).map_err(|expected| numbers.error(expected)));
+            check(numbers, ArcNumber::Label(&label));
             lattice.tags.push(label);
         }
     }
-    (0..states).try_for_each(|state| read_state(numbers, state, &mut lattice))?;
-    Ok((lattice, labels))
+    (0..states).try_for_each(|state| read_state(numbers, state, &mut lattice, check))?;
+    Ok(lattice)
 }
 
 fn read_state<R: BufRead>(
     numbers: &mut Numbers<R>,
     state: u32,
     lattice: &mut Lattice<u32>,
+    check: &mut impl FnMut(&Numbers<R>, ArcNumber<'_>),
 ) -> Result<(), Error> {
-    let arcs = numbers.next("a number of arcs")?;
+    let arcs: u32 = numbers.next("a number of arcs")?;
     if state == 0 && arcs > 0 {
         return Err(numbers.error("no arc into state 0"));
     }
@@ -105,7 +125,7 @@ fn read_state<R: BufRead>(
         return Err(numbers.error(format!("at most {MAX_ARCS} arcs in an instance")));
     }
     for _ in 0..arcs {
-        let from = numbers.next("the state that an arc comes from")?;
+        let from: u32 = numbers.next("the state that an arc comes from")?;
         if from >= state {
             return Err(numbers.error(format!("an arc from a state before {state}")));
         }
@@ -116,8 +136,10 @@ fn read_state<R: BufRead>(
         }
         let id = numbers.next("a character or a word")?;
         if from == state - 1 {
+            check(numbers, ArcNumber::Char(id));
             lattice.chars.push(id);
         } else {
+            check(numbers, ArcNumber::Word(id));
             lattice.words.push(WordArc { start: from, end: state - 1, word: id });
         }
     }
@@ -138,7 +160,7 @@ struct Numbers<R> {
 }
 
 impl<R: BufRead> Numbers<R> {
-    fn next(&mut self, expected: &str) -> Result<u32, Error> {
+    fn next<T: FromStr>(&mut self, expected: &str) -> Result<T, Error> {
         if !self.advance()? {
             return Err(self.lines.error_at_end(expected));
         }
@@ -194,6 +216,31 @@ mod tests {
             "2 1 0 0\n\n 3 0 5 6 0\n1 0 7 2 1\n8 0 40 \n\n",
             &["0 chars 0 words", "2 chars 1 words"],
         );
+    }
+
+    #[test]
+    fn labels_alone_may_be_negative() {
+        check("1 2 -5 -1\n0 1 0 7\n", &["1 chars 0 words"]);
+        check("1 2 0 0\n0 1 0 -1\n", &["in:2:7: expected a character or a word, got \"-1\""]);
+        check("1\t2 0 0", &["in:1:1: expected the number of instances, got \"1\\t2\""]);
+    }
+
+    #[test]
+    fn an_error_of_the_check_has_its_place() {
+        let text = "2\n3 0 5 6\n0\n1 0 7\n2 1 8 0 40\n2 0 1\n0\n1 0 9\n";
+        let small = |number: ArcNumber<'_>| match number {
+            ArcNumber::Label("5") | ArcNumber::Char(8) | ArcNumber::Word(40) => Err("less".into()),
+            _ => Ok(()),
+        };
+        let lattices = parse_checked_arcs(text.as_bytes(), "in", small);
+        let lattices: Vec<_> = lattices.map(|l| l.map_err(|e| e.to_string())).collect();
+        assert_eq!(lattices[0], Err("in:2:5: expected less, got \"5\"".into()));
+        assert_eq!(lattices[1].as_ref().unwrap().chars, [9]);
+        let word = |number: ArcNumber<'_>| {
+            if number == ArcNumber::Word(40) { Err("less".into()) } else { Ok(()) }
+        };
+        let error = parse_checked_arcs(text.as_bytes(), "in", word).next().unwrap().unwrap_err();
+        assert_eq!(error.to_string(), "in:5:9: expected less, got \"40\"");
     }
 
     #[test]

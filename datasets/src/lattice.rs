@@ -9,8 +9,8 @@ pub struct Lattice<T = String> {
     pub words: Vec<WordArc<T>>,
     /// The tag of each character. Empty if there are no tags.
     pub tags: Vec<String>,
-    /// The class of each character, or `None` if it has none. Empty if there are no classes.
-    pub labels: Vec<Option<u32>>,
+    /// The class of each character, or `None` or -1 if it has none. Empty if there are no classes.
+    pub labels: Vec<Option<i64>>,
 }
 
 /// A word that spans the characters `start..=end`, counted from 0.
@@ -27,8 +27,8 @@ pub struct WordArc<T = String> {
 /// The label of a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Label<'a> {
-    /// The number of a class.
-    Number(u32),
+    /// The number of a class, or -1 for none.
+    Number(i64),
     /// A tag.
     Name(&'a str),
 }

@@ -91,7 +91,7 @@ struct JsonLattice {
     #[serde(default)]
     tags: Vec<String>,
     #[serde(default)]
-    labels: Vec<Option<u32>>,
+    labels: Vec<Option<i64>>,
 }
 
 fn lattice_of_line<R: BufRead>(lines: &Lines<R>) -> Result<Lattice, Error> {

@@ -74,7 +74,7 @@ mod tree;
 mod vocabulary;
 mod write;
 
-pub use arcs::{MAX_ARCS, parse_arcs, parse_checked_arcs, read_arcs};
+pub use arcs::{ArcNumber, MAX_ARCS, parse_arcs, parse_checked_arcs, read_arcs};
 pub use atomic_file::{AtomicFile, partial_files, remove_leftovers, write_atomic};
 pub use atomic_folder::AtomicFolder;
 pub use binary::{parse_binary_trees, parse_checked_binary_trees, read_binary_trees};

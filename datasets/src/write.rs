@@ -70,7 +70,7 @@ pub fn write_lattices(lattices: &[Lattice], mut writer: impl Write) -> io::Resul
         #[serde(skip_serializing_if = "<[_]>::is_empty")]
         tags: &'a [String],
         #[serde(skip_serializing_if = "<[_]>::is_empty")]
-        labels: &'a [Option<u32>],
+        labels: &'a [Option<i64>],
     }
     for lattice in lattices {
         let words =

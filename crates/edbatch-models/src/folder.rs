@@ -186,8 +186,9 @@ impl Folder {
     ///
     /// A tree has a target for each node, its label, except for the label `_`. A sentence has tags,
     /// a lattice has labels or tags of its characters, and a call list may have targets. A label is
-    /// a class number, or a name in [`CLASSES`](Self::CLASSES). A translator is forced to write the
-    /// lines of `targets`, by default of the configuration's file of targets.
+    /// a class number, where -1 means no target, or a name in [`CLASSES`](Self::CLASSES). A
+    /// translator is forced to write the lines of `targets`, by default of the configuration's file
+    /// of targets.
     ///
     /// # Errors
     /// If a file cannot be opened, or a translator has no file of targets.

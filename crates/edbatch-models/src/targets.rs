@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use edbatch_datasets::{
-    Error, Label, Position, open, parse_checked_arcs, parse_checked_binary_trees,
+    ArcNumber, Error, Label, Position, open, parse_checked_arcs, parse_checked_binary_trees,
     parse_checked_lattices, parse_plain,
 };
 
@@ -32,14 +32,14 @@ pub(crate) fn examples(
     let classes = Arc::new(Classes::new(lexicon, count));
     let checked = classes.clone();
     let check = move |label: &str| checked.class(label).map(drop);
-    let class = move |label: &str| classes.class(label).expect("the reader checked each label");
+    let class = move |label: &str| classes.class(label).ok().flatten();
     Ok(match **lexicon {
         Lexicon::Trees { .. } => {
             let check = move |label: &str| if label == NO_LABEL { Ok(()) } else { check(label) };
             let trees = parse_checked_binary_trees(reader, &name, check).zip(0u32..);
             Box::new(trees.map(move |(tree, index)| {
                 let tree = tree?;
-                let target = |label: &String| (label != NO_LABEL).then(|| class(label));
+                let target = |label: &String| class(label).filter(|_| label != NO_LABEL);
                 let targets = (0..tree.len()).map(|node| target(tree.label(node))).collect();
                 Ok((of.tree(index, &tree), targets))
             }))
@@ -47,7 +47,7 @@ pub(crate) fn examples(
         Lexicon::Tagged { .. } | Lexicon::Spelled { .. } => {
             Box::new(sentences(of.clone(), reader, name, check).map(move |sentence| {
                 let sentence = sentence?;
-                let target = |tag: &Option<String>| tag.as_deref().map(&class);
+                let target = |tag: &Option<String>| tag.as_deref().and_then(&class);
                 let targets = sentence.tags.iter().map(target).collect();
                 Ok((of.tagged(&sentence), targets))
             }))
@@ -90,25 +90,28 @@ pub(crate) fn examples(
             }))
         }
         Lexicon::Lattices { .. } if is_arc_file(path) => {
+            let check = move |number: ArcNumber<'_>| match number {
+                ArcNumber::Label(label) => check(label),
+                _ => Ok(()),
+            };
             Box::new(parse_checked_arcs(reader, &name, check).map(move |lattice| {
                 let lattice = lattice?;
-                let targets = lattice.tags.iter().map(|label| Some(class(label))).collect();
+                let targets = lattice.tags.iter().map(|label| class(label)).collect();
                 Ok((of.numbered(&lattice), targets))
             }))
         }
         Lexicon::Lattices { .. } => {
             let check = move |label: Label<'_>| match label {
-                Label::Number(class) if (class as usize) < count => Ok(()),
-                Label::Number(_) => Err(below(count)),
+                Label::Number(number) => class_below(count, &number.to_string()).map(drop),
                 Label::Name(name) => check(name),
             };
             Box::new(parse_checked_lattices(reader, &name, check).map(move |lattice| {
                 let lattice = lattice?;
                 let target = |label| match label {
-                    Label::Number(number) => number,
+                    Label::Number(number) => u32::try_from(number).ok(),
                     Label::Name(name) => class(name),
                 };
-                let labels = lattice.class_labels().map(|label| label.map(target));
+                let labels = lattice.class_labels().map(|label| label.and_then(target));
                 let mut targets: Targets = labels.collect();
                 targets.resize(lattice.len(), None);
                 Ok((of.lattice(&lattice), targets))
@@ -132,30 +135,41 @@ impl Classes {
     fn new(lexicon: &Lexicon, classes: usize) -> Self {
         let (expected, names) = match (lexicon, lexicon.classes()) {
             (Lexicon::Tagged { tags, .. } | Lexicon::Spelled { tags, .. }, _) => {
-                ("a tag of tags.txt", tags.as_slice())
+                (TAG, tags.as_slice())
             }
-            (_, Some(names)) => ("a class of classes.txt", names),
+            (_, Some(names)) => (CLASS, names),
             (_, None) => return Self::Numbers(classes),
         };
         Self::Names { expected, numbers: names.iter().cloned().zip(0..).collect() }
     }
 
     /// Returns the class of a label, or the text that was expected.
-    fn class(&self, label: &str) -> Result<u32, String> {
+    fn class(&self, label: &str) -> Result<Option<u32>, String> {
         match self {
-            Self::Numbers(classes) => {
-                let class = label.parse().ok().filter(|&class: &u32| (class as usize) < *classes);
-                class.ok_or_else(|| below(*classes))
-            }
+            Self::Numbers(classes) => class_below(*classes, label),
             Self::Names { expected, numbers } => {
-                numbers.get(label).copied().ok_or_else(|| (*expected).into())
+                numbers.get(label).copied().map(Some).ok_or_else(|| (*expected).into())
             }
         }
     }
 }
 
-fn below(classes: usize) -> String {
-    format!("a class below {classes}")
+/// The beginnings of texts that errors of labels expected.
+const TAG: &str = "a tag of tags.txt";
+const CLASS: &str = "a class of classes.txt";
+const BELOW: &str = "a class below ";
+
+/// The text that an error of a negative label expected.
+pub(crate) const CLASS_OR_NONE: &str = "a class number, or -1 for no class";
+
+/// Returns the class that a label names by its number, or `None` for -1.
+fn class_below(classes: usize, label: &str) -> Result<Option<u32>, String> {
+    match label.parse::<i64>() {
+        Ok(-1) => Ok(None),
+        Ok(..0) => Err(CLASS_OR_NONE.into()),
+        Ok(class) if (class as usize) < classes => Ok(Some(class as u32)),
+        _ => Err(format!("{BELOW}{classes}")),
+    }
 }
 
 /// The error of a translation on line `index` + 1.

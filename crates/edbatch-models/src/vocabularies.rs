@@ -3,19 +3,21 @@
 //! Tokens are numbered in the order of their first occurrence, so the same files give the same
 //! numbers. *Cost*: one pass over the files, and memory for the distinct tokens.
 
-use std::collections::HashSet;
+mod labels;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use edbatch_datasets::{
-    Error, Label, Lattice, Position, SENTENCE_FORMAT, Vocabulary, open, parse_arcs,
-    parse_binary_trees, parse_checked_lattices, parse_pairs, parse_sentences,
+    ArcNumber, Error, Label, Position, SENTENCE_FORMAT, Vocabulary, open, parse_checked_arcs,
+    parse_checked_binary_trees, parse_checked_lattices, parse_pairs, parse_sentences,
 };
 
 use crate::input::not_columns;
 use crate::lexicon::{PAD_TOKEN, SENTENCE_TOKENS};
-use crate::targets::NO_LABEL;
+use crate::targets::{CLASS_OR_NONE, NO_LABEL};
 use crate::{Family, Lexicon, is_arc_file};
+use labels::{Labels, MAX_CLASSES};
 
 /// The vocabularies and the number of outputs for files of inputs.
 #[derive(Clone, PartialEq, Debug)]
@@ -24,20 +26,27 @@ pub struct Vocabularies {
     pub lexicon: Lexicon,
     /// The number of scores: classes, tags or target words.
     pub outputs: usize,
+    /// The number of labels -1 that mean no class.
+    pub unlabelled: usize,
+    /// The words and characters that stay unknown, because no line of a vocabulary file can hold
+    /// them.
+    pub unwritable: Vec<String>,
 }
 
 /// Reads files of inputs and numbers their words, characters and labels.
 ///
 /// If all labels are numbers below 65,536, they are class numbers, and the number of classes is the
-/// largest label plus one. Otherwise each distinct label is a class, and the lexicon has its name;
-/// class numbers in a lattice's `labels` are positions among these names. The label `_` of a node
-/// means no class. The characters and words of arc files keep their numbers. For other files, a
-/// vocabulary contains the words and characters that occur at least `min_count` times; by default
-/// all, and for taggers with characters the words that occur more than five times. Tokens that are
-/// empty or contain a line end stay unknown, because a vocabulary file cannot represent them.
+/// largest label plus one; -1 means no class, and other negative numbers are errors. Otherwise each
+/// distinct label is a class, and the lexicon has its name; class numbers in a lattice's `labels`
+/// are positions among these names. The label `_` of a node means no class. The characters and
+/// words of arc files keep their numbers, which must be below 65,536 or four times the number of
+/// arcs. For other files, a vocabulary contains the words and characters that occur at least
+/// `min_count` times; by default all, and for taggers with characters the words that occur more
+/// than five times. Words and characters of lattices that are empty or contain a line end stay
+/// unknown, because a vocabulary file cannot represent them; such tags are errors.
 ///
 /// # Errors
-/// If a file cannot be read, there are no labels, or a lattice's number is not of a named class.
+/// If a file cannot be read, there are no labels, or a label is not a class.
 pub fn build_vocabularies(
     family: Family,
     files: &[PathBuf],
@@ -46,14 +55,19 @@ pub fn build_vocabularies(
     let mut labels = Labels::default();
     let min_count =
         min_count.unwrap_or(if family == Family::Spelled { MIN_COUNT_SPELLED } else { 1 });
-    let mut lexicon = match family {
-        Family::Trees => trees(files, &mut labels, min_count)?,
-        Family::Tagged => tagged(files, &mut labels, min_count)?,
-        Family::Spelled => spelled(files, &mut labels, min_count)?,
-        Family::Translation => translation(files, min_count)?,
-        Family::Lattices => lattices(files, &mut labels, min_count)?,
+    let read = |labels: &mut Labels| match family {
+        Family::Trees => Ok(trees(files, labels, min_count)?),
+        Family::Tagged => Ok(tagged(files, labels, min_count)?),
+        Family::Spelled => Ok(spelled(files, labels, min_count)?),
+        Family::Translation => translation(files, min_count),
+        Family::Lattices => lattices(files, labels, min_count),
     };
+    let mut lexicon = read(&mut labels)?;
     let tagger = matches!(family, Family::Tagged | Family::Spelled);
+    if !tagger && let Some(negative) = labels.negative() {
+        again(files, CLASS_OR_NONE, negative, || read(&mut Labels::only_classes()).map(drop))?;
+    }
+    let unlabelled = if tagger { 0 } else { labels.unlabelled() };
     let outputs = match &mut lexicon {
         Lexicon::Tagged { tags, .. } | Lexicon::Spelled { tags, .. } => tags.len(),
         Lexicon::Translation { target, .. } => target.len(),
@@ -76,13 +90,29 @@ pub fn build_vocabularies(
         _ if outputs == 0 => return Err(VocabularyError::NoLabels { files: files.to_vec() }),
         _ => {}
     }
-    Ok(Vocabularies { lexicon, outputs })
+    Ok(Vocabularies { lexicon, outputs, unlabelled, unwritable: labels.unwritable })
+}
+
+/// Reads files a second time, with a check that refuses `got`, for the error at its place.
+fn again(
+    files: &[PathBuf],
+    expected: &str,
+    got: impl fmt::Display,
+    read: impl FnOnce() -> Result<(), VocabularyError>,
+) -> Result<(), VocabularyError> {
+    // A pipe is empty the second time, or blocks.
+    if files.iter().all(|file| file.is_file()) {
+        read()?;
+    }
+    let at = Position { file: name(&files[0]), line: 1, column: 1 };
+    Err(Error::Format { at, expected: expected.into(), got: got.to_string() }.into())
 }
 
 fn trees(files: &[PathBuf], labels: &mut Labels, min: usize) -> Result<Lexicon, Error> {
     let mut words = Counted::default();
     for file in files {
-        for tree in parse_binary_trees(open(file)?, &name(file)) {
+        let check = labels.check();
+        for tree in parse_checked_binary_trees(open(file)?, &name(file), check) {
             let tree = tree?;
             let all = (0..tree.len()).map(|node| tree.label(node));
             all.filter(|&label| label != NO_LABEL).for_each(|label| labels.insert(label));
@@ -96,7 +126,7 @@ fn tagged(files: &[PathBuf], labels: &mut Labels, min: usize) -> Result<Lexicon,
     let mut words = Counted::default();
     for file in files {
         for (sentence, line) in parse_sentences(open(file)?, &name(file)).zip(1..) {
-            let is_tag = |tag: &str| labels.known.contains(tag);
+            let is_tag = |tag: &str| labels.contains(tag);
             let sentence = not_columns(sentence?, is_tag, &name(file), line)?;
             sentence.words.iter().for_each(|word| words.insert(word));
             sentence.tags.iter().flatten().for_each(|tag| labels.insert(tag));
@@ -114,11 +144,11 @@ fn spelled(files: &[PathBuf], labels: &mut Labels, min: usize) -> Result<Lexicon
     let mut chars = Vocabulary::from_tokens([PAD_TOKEN]);
     for file in files {
         for (sentence, line) in parse_sentences(open(file)?, &name(file)).zip(1..) {
-            let is_tag = |tag: &str| labels.known.contains(tag);
+            let is_tag = |tag: &str| labels.contains(tag);
             let sentence = not_columns(sentence?, is_tag, &name(file), line)?;
             for word in &sentence.words {
                 words.insert(word);
-                word.chars().for_each(|c| insert(&mut chars, c.encode_utf8(&mut [0; 4])));
+                word.chars().for_each(|c| _ = chars.insert(c.encode_utf8(&mut [0; 4])));
             }
             sentence.tags.iter().flatten().for_each(|tag| labels.insert(tag));
         }
@@ -149,7 +179,7 @@ fn lattices(
         files.iter().partition(|file| is_arc_file(file));
     match (arcs.as_slice(), named.as_slice()) {
         ([], named) => Ok(named_lattices(named, labels, min)?),
-        (arcs, []) => Ok(numbered_lattices(arcs, labels)?),
+        (arcs, []) => numbered_lattices(arcs, labels, u32::MAX),
         ([arcs, ..], [named, ..]) => {
             Err(VocabularyError::Mixed { arcs: arcs.to_path_buf(), named: named.to_path_buf() })
         }
@@ -159,11 +189,15 @@ fn lattices(
 fn named_lattices(files: &[&PathBuf], labels: &mut Labels, min: usize) -> Result<Lexicon, Error> {
     let (mut chars, mut words) = (Counted::default(), Counted::default());
     for file in files {
-        let check = |label: Label<'_>| match label {
-            Label::Number(number) if number as usize >= MAX_CLASSES => {
+        let check_name = labels.check();
+        let check = move |label: Label<'_>| match label {
+            Label::Number(..-1) => Err(CLASS_OR_NONE.into()),
+            Label::Number(number) if number >= MAX_CLASSES as i64 => {
                 Err(format!("a class below {MAX_CLASSES}"))
             }
-            _ => Ok(()),
+            Label::Number(_) => Ok(()),
+            Label::Name(name) if fits_a_line(name) => check_name(name),
+            Label::Name(_) => Err("a tag without line ends that is not empty".into()),
         };
         for lattice in parse_checked_lattices(open(file)?, &name(file), check) {
             let lattice = lattice?;
@@ -171,25 +205,51 @@ fn named_lattices(files: &[&PathBuf], labels: &mut Labels, min: usize) -> Result
             lattice.words.iter().for_each(|arc| words.insert(&arc.word));
             for label in lattice.class_labels().flatten() {
                 match label {
+                    Label::Number(-1) => labels.minus_ones += 1,
                     Label::Number(class) => labels.end = labels.end.max(class as usize + 1),
                     Label::Name(name) => labels.insert(name),
                 }
             }
         }
     }
+    let tokens = chars.tokens.tokens().iter().chain(words.tokens.tokens());
+    labels.unwritable = tokens.filter(|token| !fits_a_line(token)).cloned().collect();
     let [chars, words] = [chars, words].map(|tokens| tokens.frequent(min, Vocabulary::new()));
     Ok(Lexicon::Lattices { chars, words, classes: None })
 }
 
-fn numbered_lattices(files: &[&PathBuf], labels: &mut Labels) -> Result<Lexicon, Error> {
-    let (mut max_char, mut max_word) = (0, 0);
+fn numbered_lattices(
+    files: &[&PathBuf],
+    labels: &mut Labels,
+    limit: u32,
+) -> Result<Lexicon, VocabularyError> {
+    let (mut arcs, mut max_char, mut max_word) = (0_u32, 0, 0);
     for file in files {
-        for lattice in parse_arcs(open(file)?, &name(file)) {
-            let Lattice { chars, words, tags, .. } = lattice?;
-            max_char = chars.iter().copied().fold(max_char, u32::max).min(MAX_NUMBER);
-            max_word = words.iter().map(|arc| arc.word).fold(max_word, u32::max).min(MAX_NUMBER);
-            tags.iter().for_each(|tag| labels.insert(tag));
+        let check_label = labels.check();
+        let check = |number: ArcNumber<'_>| match number {
+            ArcNumber::Label(label) => check_label(label),
+            ArcNumber::Char(number) | ArcNumber::Word(number) if number > limit => {
+                Err(format!("a number up to {limit}, the limit for files of this size"))
+            }
+            _ => Ok(()),
+        };
+        for lattice in parse_checked_arcs(open(file)?, &name(file), check) {
+            let lattice = lattice?;
+            arcs = arcs.saturating_add((lattice.chars.len() + lattice.words.len()) as u32);
+            max_char = lattice.chars.iter().copied().fold(max_char, u32::max);
+            max_word = lattice.words.iter().map(|arc| arc.word).fold(max_word, u32::max);
+            lattice.tags.iter().for_each(|tag| labels.insert(tag));
         }
+    }
+    // An arc has at least four bytes, so there are at most as many tokens as bytes.
+    let allowed = arcs.saturating_mul(4).clamp(MAX_GAP, MAX_NUMBER);
+    let max = max_char.max(max_word);
+    if max > allowed {
+        let files: Vec<PathBuf> = files.iter().map(|&file| file.clone()).collect();
+        again(&files, "smaller numbers of characters and words", max, || {
+            numbered_lattices(&files.iter().collect::<Vec<_>>(), &mut Labels::default(), allowed)
+                .map(drop)
+        })?;
     }
     // A token for each number up to the largest, so that numbers stay the same.
     let numbers = |max: u32| Vocabulary::from_tokens((1..=max).map(|id| id.to_string()));
@@ -197,44 +257,11 @@ fn numbered_lattices(files: &[&PathBuf], labels: &mut Labels) -> Result<Lexicon,
     Ok(Lexicon::Lattices { chars, words, classes: None })
 }
 
-/// Larger numbers in an arc file get no table row of their own, which limits the size of tables.
+/// Every arc file may have numbers up to this one.
+const MAX_GAP: u32 = (1 << 16) - 1;
+
+/// No arc file may have larger numbers, which limits the size of tables.
 const MAX_NUMBER: u32 = (1 << 22) - 1;
-
-/// If a numeric label reaches this limit, all labels are names of classes.
-const MAX_CLASSES: usize = 1 << 16;
-
-/// Distinct labels, in the order of their first occurrence.
-#[derive(Default)]
-struct Labels {
-    names: Vec<String>,
-    known: HashSet<String>,
-    /// The largest class number in `labels` of lattices plus one.
-    end: usize,
-}
-
-impl Labels {
-    fn insert(&mut self, label: &str) {
-        if !self.known.contains(label) && fits_a_line(label) {
-            self.names.push(label.into());
-            self.known.insert(label.into());
-        }
-    }
-
-    fn numbers(&self) -> impl Iterator<Item = Option<usize>> {
-        self.names.iter().map(|name| name.parse().ok().filter(|&number| number < MAX_CLASSES))
-    }
-
-    fn are_numbers(&self) -> bool {
-        self.numbers().all(|number| number.is_some())
-    }
-
-    fn classes(&self) -> usize {
-        match self.are_numbers() {
-            true => self.numbers().flatten().map(|number| number + 1).fold(self.end, usize::max),
-            false => self.names.len(),
-        }
-    }
-}
 
 /// Tokens and how often they occur, in the order of their first occurrence.
 struct Counted {
@@ -259,15 +286,9 @@ impl Counted {
     /// Adds the tokens that occur at least `min` times to a vocabulary.
     fn frequent(&self, min: usize, mut vocabulary: Vocabulary) -> Vocabulary {
         let counted = self.tokens.tokens().iter().zip(&self.times);
-        let frequent = counted.filter(|&(_, &times)| times >= min);
-        frequent.for_each(|(token, _)| insert(&mut vocabulary, token));
+        let frequent = counted.filter(|&(token, &times)| times >= min && fits_a_line(token));
+        frequent.for_each(|(token, _)| _ = vocabulary.insert(token));
         vocabulary
-    }
-}
-
-fn insert(vocabulary: &mut Vocabulary, token: &str) {
-    if fits_a_line(token) {
-        vocabulary.insert(token);
     }
 }
 

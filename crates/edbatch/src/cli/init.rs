@@ -20,11 +20,11 @@ use super::{at_least_one, memory, same_file};
 /// Creates a model folder: vocabularies, random weights and configuration.
 ///
 /// Words are numbered by their first occurrence in the inputs, after `<unk>`; classes and tags come
-/// from the labels: class numbers, if all are numbers, else names in classes.txt, in the order of
-/// their first occurrence. For bilstm_tagger_char, words that occur at most five times are read by
-/// character. Weights are uniform in ±1/√columns. The first input becomes the folder's default
-/// input, the second one of lstm_nmt its default targets. The same arguments give the same files,
-/// byte by byte.
+/// from the labels: class numbers, if all are numbers (-1 means no class), else names in
+/// classes.txt, in the order of their first occurrence. For bilstm_tagger_char, words that occur at
+/// most five times are read by character. Weights are uniform in ±1/√columns. The first input
+/// becomes the folder's default input, the second one of lstm_nmt its default targets. The same
+/// arguments give the same files, byte by byte.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
@@ -118,8 +118,24 @@ impl Init {
 }
 
 /// Returns the sizes of the vocabularies and the number of outputs, for example
-/// `3 classes, 25 words`. Special tokens such as `<unk>` do not count.
+/// `3 classes, 25 words`, and the labels and tokens that are left out. Special tokens such as
+/// `<unk>` do not count.
 fn summary(counted: &Vocabularies) -> String {
+    let mut text = sizes(counted);
+    if counted.unlabelled > 0 {
+        text += &format!("; {} labels are -1, which means no class", counted.unlabelled);
+    }
+    if let [token, ..] = counted.unwritable.as_slice() {
+        let tokens = counted.unwritable.len();
+        text += &format!(
+            "; {tokens} words or characters are <unk>, because they are empty or have line ends, \
+             such as {token:?}"
+        );
+    }
+    text
+}
+
+fn sizes(counted: &Vocabularies) -> String {
     let outputs = counted.outputs;
     let classes = |named: &Option<Vec<String>>| match named {
         Some(_) => format!("{outputs} classes, named in {}", Folder::CLASSES),

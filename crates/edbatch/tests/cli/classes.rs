@@ -113,9 +113,13 @@ fn labels_of_no_class_are_errors_at_the_label() {
     expect("@named", "one.txt", "(1 a)\n", "1:2: expected a class of classes.txt, got \"1\"");
     scratch.write("numbered.txt", NUMBERED);
     init(&scratch, "tree_lstm", "@numbered", "@numbered.txt");
-    for label in ["3", "-1", "neg"] {
+    for (label, class) in [
+        ("3", "a class below 3"),
+        ("neg", "a class below 3"),
+        ("-2", "a class number, or -1 for no class"),
+    ] {
         let text = format!("(0 (0 a) ({label} d))\n");
-        let expected = format!("1:11: expected a class below 3, got \"{label}\"");
+        let expected = format!("1:11: expected {class}, got \"{label}\"");
         expect("@numbered", "bad.txt", &text, &expected);
     }
     scratch.write("in.jsonl", LATTICES);

@@ -194,6 +194,27 @@ fn carriage_returns_enter_no_name() {
 }
 
 #[test]
+fn names_that_no_file_can_hold_are_not_dropped_silently() {
+    let scratch = Scratch::new("unwritable");
+    for tag in ["O\\n", "O\\r", ""] {
+        let line = r#"{"chars": ["a", "b"], "words": [[0, 1, "ab"]], "tags": ["X", "TAG"]}"#;
+        scratch.write("bad.jsonl", line.replace("TAG", tag));
+        let error = init(&scratch, "lattice_lstm", "@model", &["@bad.jsonl"]);
+        let expected = "expected a tag without line ends that is not empty, got \"";
+        assert!(error.contains(&format!("bad.jsonl:1:62: {expected}")), "{error}");
+        assert!(!scratch.path("model").exists());
+    }
+    let text =
+        r#"{"chars": ["a", "\n", ""], "words": [[0, 1, "a\r"], [1, 2, "\n"]], "tags": TAGS}"#;
+    scratch.write("in.jsonl", text.replace("TAGS", r#"["X", "Y", "X"]"#));
+    let notice = init(&scratch, "lattice_lstm", "@model", &["@in.jsonl"]);
+    let expected = "edbatch: 2 classes, named in classes.txt, 1 characters, 0 words; 4 words or \
+        characters are <unk>, because they are empty or have line ends, such as \"\\n\"\n";
+    assert_eq!(notice, expected);
+    scratch.ok(&["infer", "@model"]);
+}
+
+#[test]
 fn zeros_after_compressed_data_are_skipped() {
     let scratch = Scratch::new("padding");
     let [first, second] = [&b"(1 (0 a) (1 b))\n"[..], b"(0 c)\n"].map(gz);

@@ -38,6 +38,102 @@ fn loss(scratch: &Scratch, files: &[&str]) -> (f64, u64, u64) {
     (loss, terms, instances)
 }
 
+#[test]
+fn minus_one_among_numbers_means_no_class() {
+    let scratch = Scratch::new("minus-one");
+    scratch.write("in", "(1 (-1 a) (0 b))\n(-1 (-1 a) (1 c))\n");
+    let notice = init(&scratch, "tree_lstm", "@model", &["@in"]);
+    assert_eq!(notice, "edbatch: 2 classes, 3 words; 3 labels are -1, which means no class\n");
+    assert!(!scratch.path("model/classes.txt").exists());
+    let minus = loss(&scratch, &["--input", "@in"]);
+    scratch.write("in", "(1 (_ a) (0 b))\n(_ (_ a) (1 c))\n");
+    assert_eq!(loss(&scratch, &["--input", "@in"]), minus);
+    assert_eq!((minus.1, minus.2), (3, 2));
+
+    let labels = r#"{"chars": ["a", "b"], "words": [], "labels": [1, -1]}"#;
+    let tags = r#"{"chars": ["a", "b"], "words": [], "tags": ["0", "-1"]}"#;
+    scratch.write("in.jsonl", format!("{labels}\n{tags}\n"));
+    let notice = init(&scratch, "lattice_lstm", "@model", &["@in.jsonl"]);
+    let expected = "2 classes, 2 characters, 0 words; 2 labels are -1, which means no class\n";
+    assert_eq!(notice, format!("edbatch: {expected}"));
+    assert_eq!(loss(&scratch, &["--input", "@in.jsonl"]).1, 2);
+
+    scratch.write("in.arcs.txt", "1\n4\n-7 -1 1 -1\n0\n1 0 1\n1 1 2\n1 2 1\n");
+    let notice = init(&scratch, "lattice_gru", "@model", &["@in.arcs.txt"]);
+    assert_eq!(notice, format!("edbatch: {expected}"));
+    assert_eq!(loss(&scratch, &["--input", "@in.arcs.txt"]).1, 1);
+    scratch.write("all", "(-1 a)\n");
+    let error = init(&scratch, "tree_lstm", "@model", &["@all"]);
+    assert!(error.contains("all: expected labels, got none"), "{error}");
+}
+
+#[test]
+fn other_negative_numbers_are_errors() {
+    let scratch = Scratch::new("negative");
+    let expected = "expected a class number, or -1 for no class, got ";
+    let tags = r#"{"chars": ["a", "b"], "words": [], "tags": ["0", "-2"]}"#;
+    let labels = r#"{"chars": ["a", "b"], "words": [], "labels": [0, -2]}"#;
+    for (model, file, text, place) in [
+        ("tree_lstm", "bad", "(1 (0 a) (0 b))\n(1 (-1 ü) (-2 b))\n", "2:12"),
+        ("lattice_lstm", "bad.jsonl", labels, "1:50"),
+        ("lattice_lstm", "bad.jsonl", tags, "1:50"),
+        ("lattice_gru", "bad.arcs.txt", "1\n3\n0 1 -2\n0\n1 0 1\n1 1 2\n", "3:5"),
+    ] {
+        scratch.write(file, text);
+        let error = init(&scratch, model, "@bad-model", &[&format!("@{file}")]);
+        assert!(error.contains(&format!("{file}:{place}: {expected}")), "{text}: {error}");
+        assert!(error.contains("-2"), "{error}");
+        assert!(!scratch.path("bad-model").exists());
+        // The same in a file for a model that was made from another one.
+        scratch.write(&format!("good-{file}"), text.replace("-2", "1"));
+        init(&scratch, model, "@model", &[&format!("@good-{file}")]);
+        let input = format!("@{file}");
+        let error = scratch.error(&["evaluate", "@model", "--metric", "loss", "--input", &input]);
+        assert!(error.contains(&format!("{file}:{place}: {expected}")), "{text}: {error}");
+    }
+}
+
+#[test]
+fn minus_one_among_names_is_a_name() {
+    let scratch = Scratch::new("minus-name");
+    scratch.write("in", "(pos (-1 a) (-2 b))\n");
+    let notice = init(&scratch, "tree_lstm", "@model", &["@in"]);
+    assert_eq!(notice, "edbatch: 3 classes, named in classes.txt, 2 words\n");
+    assert_eq!(fs::read_to_string(scratch.path("model/classes.txt")).unwrap(), "-1\n-2\npos\n");
+    assert_eq!(loss(&scratch, &["--input", "@in"]).1, 3);
+    scratch.write("tagged", "a|-1 b|0\n");
+    init(&scratch, "bilstm_tagger", "@model", &["@tagged"]);
+    assert_eq!(fs::read_to_string(scratch.path("model/tags.txt")).unwrap(), "-1\n0\n");
+}
+
+#[test]
+fn numbers_far_beyond_the_size_of_a_file_are_refused() {
+    let scratch = Scratch::new("vast");
+    let expected = "expected a number up to 65535, the limit for files of this size, got ";
+    for (text, place, number) in [
+        ("1\n2\n0 1\n0\n1 0 4294967295\n", "5:5", "4294967295"),
+        ("1\n3\n0 1 0\n0\n1 0 1\n2 1 2 0 65536\n", "6:9", "65536"),
+    ] {
+        scratch.write("x.arcs.txt", text);
+        let error = init(&scratch, "lattice_gru", "@model", &["@x.arcs.txt"]);
+        let expected = format!("x.arcs.txt:{place}: {expected}\"{number}\"");
+        assert!(error.contains(&expected), "{error}");
+    }
+    scratch.write("x.arcs.txt", "1\n3\n0 1 0\n0\n1 0 1\n2 1 2 0 65535\n");
+    init(&scratch, "lattice_gru", "@model", &["@x.arcs.txt"]);
+    let words = fs::read_to_string(scratch.path("model/words.txt")).unwrap();
+    assert_eq!(words.lines().count(), 65_536);
+    // Without a vocabulary for them, such numbers are unknown.
+    scratch.write("y.arcs.txt", "1\n2\n0 1\n0\n1 0 4294967295\n");
+    scratch.ok(&["infer", "@model", "--input", "@y.arcs.txt"]);
+    // A larger file may have larger numbers.
+    let arcs: String = (0..20_000).map(|state| format!("1 {state} 1\n")).collect();
+    let labels = "0 ".repeat(20_002);
+    scratch.write("x.arcs.txt", format!("1\n20002\n{labels}\n0\n{arcs}1 20000 80000\n"));
+    let notice = init(&scratch, "lattice_gru", "@model", &["@x.arcs.txt"]);
+    assert_eq!(notice, "edbatch: 1 classes, 80000 characters, 0 words\n");
+}
+
 /// The pair of an empty source counts: its targets are those of its translation, and the end.
 #[test]
 fn an_empty_source_is_trained_with_its_targets() {
