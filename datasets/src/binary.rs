@@ -25,7 +25,9 @@ pub fn read_binary_trees(path: impl AsRef<Path>) -> Result<Vec<Tree>, Error> {
 /// let mut trees = edbatch_datasets::parse_binary_trees(text.as_bytes(), "trees.txt");
 /// assert_eq!(trees.next().unwrap()?.len(), 3);
 /// let error = trees.next().unwrap().unwrap_err();
-/// assert_eq!(error.to_string(), "trees.txt:2:25: expected a second child, got \")\"");
+/// let expected = "trees.txt:2:25: expected a second child \
+///     (join a node that has one child with it), got \")\"";
+/// assert_eq!(error.to_string(), expected);
 /// # Ok::<(), edbatch_datasets::Error>(())
 /// ```
 pub fn parse_binary_trees<R: BufRead>(
@@ -117,7 +119,8 @@ mod tests {
         check("(2 x)\n\n", &["1 nodes", "in:2:1: expected \"(\", got the end of the line"]);
         check("x", &["in:1:1: expected \"(\", got \"x\""]);
         check("(2 (2 ü) (2 b) (2 c))", &["in:1:16: expected \")\" after two children, got \"(\""]);
-        check("(2 (2 ü))", &["in:1:9: expected a second child, got \")\""]);
+        let one = "expected a second child (join a node that has one child with it)";
+        check("(2 (2 ü))", &[&format!("in:1:9: {one}, got \")\"")]);
         check("(2)", &["in:1:3: expected a token or two children, got \")\""]);
         check("()", &["in:1:2: expected a label, got \")\""]);
         check("((2 a) (2 b))", &["in:1:2: expected a label, got \"(\""]);

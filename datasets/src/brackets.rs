@@ -102,7 +102,7 @@ impl Frame {
         match (arity, self.children) {
             _ if self.label.is_none() => Err("a label"),
             (Arity::Two, 0) if self.token.is_none() => Err("a token or two children"),
-            (Arity::Two, 1) => Err("a second child"),
+            (Arity::Two, 1) => Err("a second child (join a node that has one child with it)"),
             _ => Ok(()),
         }
     }

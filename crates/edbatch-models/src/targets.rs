@@ -33,7 +33,7 @@ pub(crate) fn examples(
     let checked = classes.clone();
     let check = move |label: &str| checked.class(label).map(drop);
     let class = move |label: &str| classes.class(label).ok().flatten();
-    Ok(match **lexicon {
+    let examples: Examples = match **lexicon {
         Lexicon::Trees { .. } => {
             let check = move |label: &str| if label == NO_LABEL { Ok(()) } else { check(label) };
             let trees = parse_checked_binary_trees(reader, &name, check).zip(0u32..);
@@ -117,7 +117,18 @@ pub(crate) fn examples(
                 Ok((of.lattice(&lattice), targets))
             }))
         }
-    })
+    };
+    Ok(Box::new(examples.map(|example| example.map_err(advised))))
+}
+
+/// Adds to the error of a label that the model does not know how to go on.
+fn advised(mut error: Error) -> Error {
+    if let Error::Format { expected, got, .. } = &mut error
+        && [TAG, CLASS, BELOW].iter().any(|label| expected.starts_with(label))
+    {
+        got.push_str(": create a model that has it by giving all files to `edbatch init --input`");
+    }
+    error
 }
 
 /// The label of a tree's node without a target.

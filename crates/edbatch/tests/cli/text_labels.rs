@@ -215,3 +215,35 @@ fn the_ends_of_sentences_are_unknown_words_in_texts() {
     scratch.write("target", "x new y <unk>\n");
     assert_eq!((loss(&scratch, &files), scratch.ok(&["infer", "@model"])), special);
 }
+
+/// Errors of data that a model was not made for say how to go on.
+#[test]
+fn errors_say_how_to_go_on() {
+    let scratch = Scratch::new("advice");
+    let advice = "create a model that has it by giving all files to `edbatch init --input`";
+    for (model, text, bad, expected) in [
+        ("bilstm_tagger", "a|X\n", "ü|Y\n", "1:3: expected a tag of tags.txt, got \"Y\": "),
+        ("tree_lstm", "(p a)\n", "(q a)\n", "1:2: expected a class of classes.txt, got \"q\": "),
+        ("tree_lstm", "(0 a)\n", "(1 a)\n", "1:2: expected a class below 1, got \"1\": "),
+    ] {
+        scratch.write("in", text);
+        scratch.write("bad", bad);
+        init(&scratch, model, "@model", &["@in"]);
+        let error = scratch.error(&["evaluate", "@model", "--input", "@bad", "--metric", "loss"]);
+        assert!(error.contains(&format!("bad:{expected}{advice}")), "{error}");
+    }
+    scratch.write("bad", "(0 (0 a))\n(0 a)\n");
+    let expected = "bad:1:9: expected a second child (join a node that has one child with it), got";
+    for words in [
+        &["evaluate", "@model", "--input", "@bad", "--metric", "loss"][..],
+        &["train", "@model", "--input", "@bad", "--valid", "@bad"],
+        &["infer", "@model", "--input", "@bad"],
+    ] {
+        assert!(scratch.error(words).contains(expected));
+    }
+    let record = ["infer", "@model", "--input", "@bad", "--on-error", "record"];
+    let results = scratch.ok(&record);
+    assert!(
+        results.contains("{\"id\": 0, \"error\": ") && results.contains("{\"id\": 1, \"logits\"")
+    );
+}
