@@ -29,7 +29,7 @@ pub(crate) fn derive(
     needed: &Needed,
     gradients: &mut GradientRecords,
 ) -> Result<Option<Adjoint>, CellError> {
-    let cell = network[kind].clone();
+    let cell = with_single_lookups(network[kind].clone());
     let needs = needs(&cell, needed);
     let ports = cell.ports().iter().map(|port| needed.record(port.record)).collect();
     let mut add = Additions { network, cell: &cell, kind, gradients };
@@ -112,6 +112,22 @@ pub(crate) fn derive(
         result.tables.push(row_adjoint);
     }
     Ok(Some(result))
+}
+
+/// Replaces each variable that looks up the row of a table once more by the first one, so that its
+/// gradient is the sum over all lookups. The numbers of variables stay.
+fn with_single_lookups(mut cell: Cell) -> Cell {
+    let mut first = vec![None; cell.tables.len()];
+    let mut same: Vec<Var> = Vec::with_capacity(cell.instructions.len());
+    for (var, Instruction { op, operands, .. }) in (0..).map(Var).zip(&mut cell.instructions) {
+        operands.iter_mut().for_each(|operand| *operand = same[operand.index()]);
+        same.push(match *op {
+            Op::Lookup { table } => *first[usize::from(table)].get_or_insert(var),
+            _ => var,
+        });
+    }
+    cell.outputs.iter_mut().for_each(|output| *output = same[output.index()]);
+    cell
 }
 
 /// Derives the adjoint of a table's row part.

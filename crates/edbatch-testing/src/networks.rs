@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use edbatch_graph::{CellBuilder, Graph, Kind, Network, RecordId, Shape, Tensor, Value, Values};
+use edbatch_graph::{
+    CellBuilder, CellParts, Graph, Kind, Network, Op, RecordId, Shape, Tensor, Value, Values, Var,
+};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
@@ -36,6 +38,46 @@ pub fn random_network(rng: &mut impl Rng) -> (Network, Value) {
         }
     }
     (network, initial)
+}
+
+/// Returns a copy of a network in which the cells look up about a third of their tables twice: each
+/// reader of such a row reads one of the two variables. Equations look up each table once.
+#[must_use]
+pub fn with_second_lookups(network: &Network, rng: &mut impl Rng) -> Network {
+    let mut copy = Network::new();
+    for record in network.records() {
+        let fields = record.fields.iter().map(|field| (&*field.name, field.shape));
+        copy.record(&record.name, fields).expect("a valid record");
+    }
+    for parameter in network.parameters() {
+        copy.add_parameter(&parameter.name, &parameter.dims).expect("a valid parameter");
+    }
+    for initial in network.initial_values() {
+        let names = initial.parameters.iter().map(|&id| &*network.parameter(id).name);
+        copy.initial(initial.record, &names.collect::<Vec<_>>()).expect("a valid initial value");
+    }
+    for cell in network.cells() {
+        let mut parts = cell.to_parts();
+        for first in (0..parts.instructions.len()).rev() {
+            let is_lookup = matches!(parts.instructions[first].op, Op::Lookup { .. });
+            if is_lookup && rng.random_bool(0.35) {
+                look_up_again(&mut parts, first, rng);
+            }
+        }
+        copy.add_cell(parts).expect("a valid cell");
+    }
+    copy
+}
+
+/// Adds a second variable after `first`, which looks up the same row.
+fn look_up_again(parts: &mut CellParts, first: usize, rng: &mut impl Rng) {
+    let second = parts.instructions[first].clone();
+    parts.instructions.insert(first + 1, second);
+    let operands = parts.instructions.iter_mut().flat_map(|reader| &mut reader.operands);
+    for Var(read) in operands.chain(&mut parts.outputs) {
+        let is_moved = *read as usize > first;
+        *read += u32::from(is_moved || *read as usize == first && rng.random_bool(0.5));
+    }
 }
 
 /// Declares a cell with outputs of the given shapes. The cell reads a table, values, or both.

@@ -18,7 +18,7 @@ use edbatch_models::{
     build_vocabularies, inputs,
 };
 use edbatch_runtime::{Parameters, ReferenceTensor, interpret_as};
-use edbatch_testing::networks::{Random, random_graph, random_network};
+use edbatch_testing::networks::{Random, random_graph, random_network, with_second_lookups};
 use edbatch_testing::shared;
 use rand::{RngExt, SeedableRng};
 
@@ -416,6 +416,7 @@ fn gradients_of_random_networks_equal_central_differences() {
         seed += 1;
         let mut rng = Random::seed_from_u64(seed);
         let (network, initial) = random_network(&mut rng);
+        let network = with_second_lookups(&network, &mut Random::seed_from_u64(seed));
         let training = training_network(&network, |_| true, |_| true).unwrap();
         let graph = random_graph(&Arc::new(network), initial, &mut rng);
         let objective = Objective::new(training, graph, &mut rng);

@@ -12,7 +12,7 @@ use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Given, Parameters, Part, Precision, Rows};
 use rand::SeedableRng;
 
-use crate::networks::{Random, random_graph, random_network};
+use crate::networks::{Random, random_graph, random_network, with_second_lookups};
 
 /// A mini-batch that can be planned and run.
 pub(crate) struct Subject {
@@ -30,6 +30,7 @@ impl Subject {
     pub(crate) fn random(seed: u64) -> Self {
         let mut rng = Random::seed_from_u64(seed);
         let (network, initial) = random_network(&mut rng);
+        let network = with_second_lookups(&network, &mut Random::seed_from_u64(seed));
         let network = Arc::new(network);
         let parameters = Parameters::random(&network, &mut rng);
         let graph = random_graph(&network, initial, &mut rng);
