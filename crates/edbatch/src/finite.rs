@@ -5,7 +5,7 @@ use std::ops::Range;
 use edbatch_graph::{Dag, Graph, NodeId, Op, ParameterId, Shape, Source};
 use edbatch_runtime::{NotFinite, NotFiniteWeight, Parameters, ReferenceTensor};
 
-use crate::{InputError, NotFiniteCall, NotFiniteCause};
+use crate::{NotFiniteCall, NotFiniteCause};
 
 /// Calls that have run, and the values that they read.
 pub(crate) struct Calls<'a> {
@@ -19,9 +19,13 @@ pub(crate) struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// Returns an error if one of the calls `nodes` produced a NaN or an infinity. All are calls of
+    /// Returns the first of the calls `nodes` that produced a NaN or an infinity. All are calls of
     /// one input, which made `before` calls in earlier rounds.
-    pub(crate) fn not_finite(&self, mut nodes: Range<usize>, before: usize) -> Option<InputError> {
+    pub(crate) fn not_finite(
+        &self,
+        mut nodes: Range<usize>,
+        before: usize,
+    ) -> Option<Box<NotFiniteCall>> {
         let first = nodes.start;
         nodes.find_map(|node| {
             let mut fields = self.nodes[node].iter().enumerate();
@@ -31,7 +35,7 @@ impl Calls<'_> {
             let (network, id) = (self.graph.network(), NodeId::new(node));
             let cell = &network[self.graph.kind(id)];
             let field = &network.fields(cell.record()).fields[field];
-            Some(InputError::NotFinite(Box::new(NotFiniteCall {
+            Some(Box::new(NotFiniteCall {
                 call: before + node - first,
                 cell: cell.name().into(),
                 field: field.name.clone(),
@@ -43,7 +47,7 @@ impl Calls<'_> {
                 },
                 value,
                 cause: self.cause(id),
-            })))
+            }))
         })
     }
 

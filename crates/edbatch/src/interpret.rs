@@ -13,7 +13,7 @@ use edbatch_runtime::{BackendError, Parameters, Precision, ReferenceTensor, init
 use crate::finite::Calls;
 use crate::output::Results;
 use crate::wiring::{Admission, Instances, Round};
-use crate::{InputError, Rows, RunError, Statistics};
+use crate::{InputError, NotFiniteCall, Rows, RunError, Statistics};
 
 /// The outputs of a mini-batch that was run node by node.
 #[derive(Clone, Debug)]
@@ -123,8 +123,22 @@ fn check_finite(checked: &Calls<'_>, round: &Round, calls: &mut [usize]) -> Resu
     RunError::first(round.turns.iter().filter_map(|turn| {
         let before = calls[turn.input];
         calls[turn.input] += turn.nodes.len();
-        Some((turn.input, checked.not_finite(turn.nodes.clone(), before)?))
+        let call = checked.not_finite(turn.nodes.clone(), before)?;
+        Some((turn.input, InputError::NotFinite(call)))
     }))
+}
+
+/// Returns the first call of a graph, which has the calls of one input, that produces a NaN or an
+/// infinity. `weights` are in the order of the graph's network; `host` are the given elements.
+pub(crate) fn not_finite_call(
+    graph: &Graph,
+    weights: &Parameters,
+    host: &[f32],
+) -> Option<Box<NotFiniteCall>> {
+    let mut given = initial_values(graph.network(), weights);
+    host_tensors(graph, host, &mut given);
+    let nodes = &edbatch_runtime::interpret(graph, weights, &given, Precision::F32);
+    Calls { graph, weights, host, nodes }.not_finite(0..nodes.len(), 0)
 }
 
 /// Appends the values that inputs gave in this round, with a tensor for each field. They are the

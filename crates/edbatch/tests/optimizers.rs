@@ -382,7 +382,8 @@ fn gradients_that_are_not_finite_change_nothing() {
                 }
                 trainer.set_gradients(gradients).unwrap();
                 let error = trainer.update().unwrap_err().to_string();
-                assert_eq!(error, format!("the gradient of {} is not finite", parameter.name));
+                let expected = format!("the gradient of {} is not finite: ", parameter.name);
+                assert!(error.starts_with(&expected), "{error}");
                 assert!(trainer.state().unwrap() == before, "{case}: {}", parameter.name);
             }
         }

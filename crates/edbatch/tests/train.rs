@@ -304,7 +304,7 @@ fn steps_that_fail_change_nothing() {
     let before = trainer.state().unwrap();
     let inputs = [sentence(&[1, 2]), sentence(&[1, 8])];
     let error = trainer.train(&inputs, &[vec![Some(0); 2], vec![Some(0); 2]]).unwrap_err();
-    assert!(matches!(error, TrainError::NotFiniteLoss { input: 1 }), "{error}");
+    assert!(matches!(error, TrainError::NotFiniteLoss { input: 1, .. }), "{error}");
     let error = trainer.train(&inputs, &[vec![Some(0); 2], vec![Some(3); 2]]).unwrap_err();
     assert!(matches!(error, TrainError::Target { input: 1, target: 3, .. }), "{error}");
     assert!(trainer.state().unwrap() == before && trainer.updates() == 1);

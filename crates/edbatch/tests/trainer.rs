@@ -327,7 +327,7 @@ fn weights_that_are_not_finite_are_an_error() {
     let source =
         |words: &[u32]| SourceSentence { words: vec![4], stop: Stop::Forced(words.into()) };
     let error = trainer.accumulate(&[source(&[5])], &[vec![Some(5), None]], 1.0).unwrap_err();
-    assert!(matches!(error, TrainError::NotFiniteLoss { input: 0 }), "{error}");
+    assert!(matches!(error, TrainError::NotFiniteLoss { input: 0, .. }), "{error}");
 }
 
 #[test]

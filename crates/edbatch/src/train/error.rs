@@ -6,7 +6,7 @@ use std::fmt;
 use edbatch_graph::CellError;
 use edbatch_runtime::ParameterError;
 
-use crate::{EngineError, InputError, RunError};
+use crate::{EngineError, InputError, NotFiniteCall, RunError};
 
 /// An error of a [`Trainer`](crate::Trainer).
 #[derive(Debug)]
@@ -74,6 +74,8 @@ pub enum TrainError {
     NotFiniteLoss {
         /// Its index in the mini-batch.
         input: usize,
+        /// The first of its calls that produces a NaN or an infinity, found by the reference.
+        call: Option<Box<NotFiniteCall>>,
     },
     /// A gradient is not a finite number.
     NotFiniteGradient {
@@ -124,7 +126,7 @@ impl TrainError {
             | Self::Targets { input, .. }
             | Self::Target { input, .. }
             | Self::Scores { input, .. }
-            | Self::NotFiniteLoss { input } => Some(input),
+            | Self::NotFiniteLoss { input, .. } => Some(input),
             _ => None,
         }
     }
@@ -199,13 +201,18 @@ impl fmt::Display for TrainError {
                 f,
                 "input {input}, row {row}: expected one vector of scores, got the record {record}"
             ),
-            Self::NotFiniteLoss { input } => write!(
-                f,
-                "the loss of input {input} is not finite: `interpret_finite` finds the call"
-            ),
-            Self::NotFiniteGradient { parameter } => {
-                write!(f, "the gradient of {parameter} is not finite")
+            Self::NotFiniteLoss { input, call } => {
+                write!(f, "the loss of input {input} is not finite")?;
+                match call {
+                    Some(call) => write!(f, ": {call}"),
+                    None => f.write_str(": make the weights or the learning rate smaller"),
+                }
             }
+            Self::NotFiniteGradient { parameter } => write!(
+                f,
+                "the gradient of {parameter} is not finite: make the weights or the learning rate \
+                 smaller, or correct the gradients of your own loss"
+            ),
         }
     }
 }

@@ -8,13 +8,14 @@ use edbatch_graph::{Dag, Graph, Schedule, Value};
 use edbatch_layout::{MiniBatch, Planner, Program, TrainingPlan, Want};
 use edbatch_models::{Mailbox, Model, Targets};
 use edbatch_policy::{Scheduler, lower_bound};
-use edbatch_runtime::{Given, Rows, gathered_bytes};
+use edbatch_runtime::{Given, Parameters, Rows, gathered_bytes};
 
 use super::dropout::Dropout;
 use super::targets::{NO_TARGET, check_targets};
 use super::wire::wire;
+use crate::interpret::not_finite_call;
 use crate::statistics::Tally;
-use crate::{RunError, TrainError};
+use crate::{NotFiniteCall, RunError, TrainError};
 
 /// The graph, the schedule and the plan of a part. The memory is kept for the next mini-batch.
 pub(super) struct Pass {
@@ -66,17 +67,11 @@ impl Pass {
         model: &M,
         inputs: &[M::Input],
         (part, targets): (Range<usize>, Option<&[Targets]>),
-        (dropout, step, first): (&Dropout, u64, u64),
+        dropout: (&Dropout, u64, u64),
     ) -> Result<(), TrainError> {
         self.tally.clear();
         let started = Instant::now();
-        let first = first + part.start as u64;
-        self.wire(model, inputs, part, targets)?;
-        if !dropout.is_none() {
-            let graph = self.graph.as_ref().expect("just wired");
-            let masked = self.masked.get_or_insert_with(|| Graph::new(dropout.network.clone()));
-            dropout.copy(graph, masked, self.nodes.iter().copied(), (step, first));
-        }
+        self.wire(model, inputs, (part, targets), dropout)?;
         let statistics = &mut self.tally.statistics;
         statistics.construct += started.elapsed();
         let graph = self.masked.as_ref().or(self.graph.as_ref()).expect("just wired");
@@ -93,13 +88,15 @@ impl Pass {
         Ok(())
     }
 
-    fn wire<M: Model>(
+    /// Wires a part, without a schedule and a plan.
+    pub(super) fn wire<M: Model>(
         &mut self,
         model: &M,
         inputs: &[M::Input],
-        part: Range<usize>,
-        targets: Option<&[Targets]>,
+        (part, targets): (Range<usize>, Option<&[Targets]>),
+        (dropout, step, first): (&Dropout, u64, u64),
     ) -> Result<(), TrainError> {
+        let first = first + part.start as u64;
         let Self { wanted, has_gradient, targets: classes, given, ends, nodes, .. } = self;
         let mut graph = self.graph.take().unwrap_or_else(|| Graph::new(model.network().clone()));
         graph.clear();
@@ -139,8 +136,20 @@ impl Pass {
             nodes.push(graph.borrow().nodes());
         }
         self.tally.statistics.instances += ends.len() as u64;
-        self.graph = Some(graph.into_inner());
-        wired
+        let graph = self.graph.insert(graph.into_inner());
+        wired?;
+        if !dropout.is_none() {
+            let masked = self.masked.get_or_insert_with(|| Graph::new(dropout.network.clone()));
+            dropout.copy(graph, masked, nodes.iter().copied(), (step, first));
+        }
+        Ok(())
+    }
+
+    /// Returns the first call that produces a NaN or an infinity, by the reference interpreter.
+    /// `weights` include the masks.
+    pub(super) fn not_finite_call(&self, weights: &Parameters) -> Option<Box<NotFiniteCall>> {
+        let graph = self.masked.as_ref().or(self.graph.as_ref())?;
+        not_finite_call(graph, weights, &self.given)
     }
 
     fn count(&mut self, program: &Program) {

@@ -9,6 +9,7 @@ use edbatch_runtime::{Parameters, ReferenceTensor, interpret_as};
 use super::targets::check_targets;
 use super::wire::wire;
 use crate::TrainError;
+use crate::interpret::not_finite_call;
 
 /// The loss of a mini-batch and its gradients.
 #[derive(Clone, PartialEq, Debug)]
@@ -58,7 +59,12 @@ where
         let mailbox = RefCell::new(Mailbox::default());
         wire(model, example, &graph, &mailbox, input)?;
         let wired = mailbox.into_inner();
-        sum.add(&training, &graph.borrow(), &weights, &wired, targets, input)?;
+        let graph = &*graph.borrow();
+        sum.add(&training, graph, &weights, &wired, targets, input)?;
+        if !sum.loss.is_finite() {
+            let call = not_finite_call(graph, &parameters, &wired.given);
+            return Err(TrainError::NotFiniteLoss { input, call });
+        }
         sum.instances += 1;
     }
     // Without inputs, everything is zero.
@@ -99,9 +105,6 @@ impl LossGradients {
             self.loss += loss;
             self.terms += 1;
             outputs.push((value, vec![gradient]));
-        }
-        if !self.loss.is_finite() {
-            return Err(TrainError::NotFiniteLoss { input });
         }
         let gradients =
             edbatch_runtime::interpret_gradients(training, graph, weights, &given, &outputs);

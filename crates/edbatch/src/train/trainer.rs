@@ -176,9 +176,9 @@ impl<M: Model> Trainer<M> {
     /// between several calls.
     ///
     /// # Errors
-    /// If an input or its targets do not fit the model, if it awaits a computed value, if the loss
-    /// is not finite, or if the mini-batch is too large. All gradients are cleared then, and the
-    /// trainer stays usable.
+    /// If an input or its targets do not fit the model, if it awaits a computed value, if the
+    /// weight or the loss is not finite, or if the mini-batch is too large. All gradients are
+    /// cleared then, and the trainer stays usable.
     pub fn accumulate(
         &mut self,
         inputs: &[M::Input],
@@ -199,6 +199,10 @@ impl<M: Model> Trainer<M> {
         if inputs.len() != targets.len() {
             let (inputs, targets) = (inputs.len(), targets.len());
             return Err(TrainError::TargetsOfInputs { inputs, targets });
+        }
+        if !weight.is_finite() {
+            let (expected, got) = ("a finite number", f64::from(weight));
+            return Err(TrainError::Option { option: "weight", expected, got });
         }
         self.set = None;
         let mut parts = VecDeque::from(self.parts(inputs));
@@ -229,7 +233,8 @@ impl<M: Model> Trainer<M> {
                     let of_input = &losses[first + from..first + end];
                     let sum: f64 = of_input.iter().sum();
                     if !sum.is_finite() {
-                        return Err(TrainError::NotFiniteLoss { input });
+                        let call = self.not_finite_call(inputs, input);
+                        return Err(TrainError::NotFiniteLoss { input, call });
                     }
                     loss.loss += sum;
                     from = end;

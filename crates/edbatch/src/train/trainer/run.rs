@@ -5,12 +5,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use edbatch_models::{Model, Targets};
+use edbatch_policy::Scheduler;
 use edbatch_runtime::{BackPart, OutputGradients, Part};
 
 use super::{Trainer, pass, training};
 use crate::train::pass::Pass;
 use crate::workers::Division;
-use crate::{RunError, TrainError};
+use crate::{NotFiniteCall, RunError, TrainError};
 
 impl<M: Model> Trainer<M> {
     pub(super) fn parts(&self, inputs: &[M::Input]) -> Vec<Range<usize>> {
@@ -52,6 +53,19 @@ impl<M: Model> Trainer<M> {
             Some((_, error)) => Err(error),
             None => Ok(()),
         }
+    }
+
+    /// Returns the first call of an input that produces a NaN or an infinity.
+    pub(super) fn not_finite_call(
+        &mut self,
+        inputs: &[M::Input],
+        input: usize,
+    ) -> Option<Box<NotFiniteCall>> {
+        let weights = training(&mut *self.backend).state().parameters;
+        let mut pass = Pass::new(Scheduler::default(), false);
+        let dropout = (&self.dropout, self.steps, self.accumulated);
+        pass.wire(&self.model, inputs, (input..input + 1, None), dropout).ok()?;
+        pass.not_finite_call(&weights)
     }
 
     /// Rejects parts that need more memory than the limit.
