@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use edbatch::models;
+use edbatch::runtime::try_memory;
 use edbatch::{TrainError, TrainerOptions};
 use numpy::PyArrayDyn;
 use numpy::ndarray::{ArrayD, IxDyn};
@@ -281,6 +282,9 @@ impl Trainer {
         let mut trainer = self.lock()?;
         let gradients = trainer.gradients().map_err(plain)?;
         let (all, network) = (PyDict::new(py), self.wirer.network.get().freeze());
+        let elements = network.parameters().iter().map(|parameter| parameter.elements());
+        let bytes = elements.sum::<usize>() * size_of::<f32>();
+        try_memory(bytes, "the gradients").map_err(errors::backend)?;
         for (parameter, values) in network.parameters().iter().zip(gradients.to_dense(&network)) {
             let array = ArrayD::from_shape_vec(IxDyn(&parameter.dims), values);
             let array = array.expect("the elements of the shape");

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use edbatch_graph::Network;
 use edbatch_layout::{Lifetimes, Plan, Program, ValueRow, Want};
 
-use crate::kernels::{ArgMax, OutOfMemory};
+use crate::kernels::{ArgMax, OutOfMemory, trial};
 use crate::{ParameterError, Parameters, Precision};
 pub use state::TrainingState;
 pub use training::{BackPart, Gradient, Gradients, OutputGradients, Training};
@@ -331,6 +331,29 @@ impl From<ParameterError> for BackendError {
     fn from(error: ParameterError) -> Self {
         Self::Weights { why: error.to_string() }
     }
+}
+
+/// Fails unless this number of bytes can be allocated. Call it before code that cannot report a
+/// failed allocation, such as most of the standard library.
+///
+/// # Errors
+/// [`BackendError::Memory`], which names the purpose `what`.
+pub fn try_memory(bytes: usize, what: &'static str) -> Result<(), BackendError> {
+    trial(bytes).map_err(|error| error.of(what))
+}
+
+/// Reserves memory for more elements. Unlike `Vec::reserve`, it returns an error.
+pub(crate) fn reserve<T>(
+    to: &mut Vec<T>,
+    additional: usize,
+    what: &'static str,
+) -> Result<(), BackendError> {
+    to.try_reserve(additional).map_err(|_| out_of_memory::<T>(to.len() + additional, what))
+}
+
+/// Returns the error for a failed allocation of elements.
+pub(crate) fn out_of_memory<T>(elements: usize, what: &'static str) -> BackendError {
+    BackendError::Memory { what, bytes: (elements * size_of::<T>()) as u64 }
 }
 
 impl OutOfMemory {

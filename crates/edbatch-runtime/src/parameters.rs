@@ -12,6 +12,7 @@ use rand::{Rng, RngExt};
 use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensorError, SafeTensors};
 
+use crate::kernels::{OutOfMemory, trial};
 use crate::weights_file::{floats, open_safetensors};
 
 pub use error::ParameterError;
@@ -157,6 +158,7 @@ impl Parameters {
     /// If the tensors are not those that `network` declares, or serialization fails.
     pub fn to_safetensors(&self, network: &Network) -> Result<Vec<u8>, ParameterError> {
         let this = self.for_network(network)?;
+        try_bytes("the bytes of the weights", this.values.iter().map(|values| values.len()).sum())?;
         let bytes: Vec<Vec<u8>> = this
             .values
             .iter()
@@ -219,8 +221,10 @@ impl Parameters {
         }
         let shape = weight.rows_and_columns(&network.parameter(id).dims);
         let (rows, _) = shape.expect("only matrices are transposed");
+        let mut transposed = Vec::with_capacity(values.len());
         let column = |column| values.iter().copied().skip(column).step_by(rows);
-        Cow::Owned((0..rows).flat_map(column).collect())
+        transposed.extend((0..rows).flat_map(column));
+        Cow::Owned(transposed)
     }
 
     /// Returns the values of all parameters, by [`ParameterId`], row-major.
@@ -234,6 +238,13 @@ impl Parameters {
     pub fn bytes(&self) -> usize {
         self.values.iter().map(|values| size_of_val(values.as_slice())).sum()
     }
+}
+
+/// Fails unless memory for the bytes of a file with these elements can be allocated. `safetensors`
+/// cannot report a failure, and reads another copy of the bytes.
+pub(crate) fn try_bytes(what: &'static str, elements: usize) -> Result<(), ParameterError> {
+    let memory = |OutOfMemory { bytes }| ParameterError::Memory { name: what.into(), bytes };
+    trial(2 * elements * size_of::<f32>()).map_err(memory)
 }
 
 /// Fails if there is a tensor that the network does not declare.

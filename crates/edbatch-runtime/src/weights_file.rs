@@ -47,7 +47,7 @@ fn convert<const N: usize>(
     let (elements, _) = data.as_chunks();
     let (mut values, bytes) = (Vec::new(), 4 * elements.len() as u64);
     let reserved = values.try_reserve_exact(elements.len());
-    reserved.map_err(|_| ParameterError::Memory { name: name.into(), bytes })?;
+    reserved.map_err(|_| ParameterError::Memory { name: format!("tensor {name}"), bytes })?;
     values.extend(elements.iter().map(|&bytes| value(bytes)));
     Ok(values)
 }

@@ -13,7 +13,9 @@ use edbatch_layout::{Lifetimes, MiniBatch, Plan, Planner, Program};
 use edbatch_models::{Build, BuildError, Mailbox, Model};
 use edbatch_policy::{AnyPolicy, Scheduler, lower_bound};
 use edbatch_runtime::kernels::ArgMax;
-use edbatch_runtime::{Backend, BackendError, Given, Outputs, Part, Rows, gathered_bytes, span};
+use edbatch_runtime::{
+    Backend, BackendError, Given, Outputs, Part, Rows, gathered_bytes, span, try_memory,
+};
 use smallvec::SmallVec;
 
 use crate::output::{Output, Results, Sink};
@@ -249,9 +251,7 @@ impl Slot {
         if bytes > self.listed {
             // Schedulers and planners cannot report a failed allocation, so try one of this size
             // first.
-            let what = "the schedule and the plan of a mini-batch";
-            let memory = |_| BackendError::Memory { what, bytes: bytes as u64 };
-            Vec::<u8>::new().try_reserve_exact(bytes).map_err(memory)?;
+            try_memory(bytes, "the schedule and the plan of a mini-batch")?;
             self.listed = bytes;
         }
         let Self { scheduler, schedule, planner, plan, round, tally, .. } = self;

@@ -8,7 +8,7 @@ use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensorError, SafeTensors};
 
 use super::UpdateRule;
-use crate::parameters::read;
+use crate::parameters::{read, try_bytes};
 use crate::weights_file::open_safetensors;
 use crate::{ParameterError, Parameters};
 
@@ -36,6 +36,9 @@ impl TrainingState {
         text: String,
     ) -> Result<Vec<u8>, ParameterError> {
         let parameters = self.parameters.for_network(network)?;
+        let all = parameters.slices().into_iter().map(<[f32]>::len);
+        let moments = self.moments.iter().flatten().map(|moment| moment.len());
+        try_bytes("the bytes of the training state", all.chain(moments).sum())?;
         let mut tensors = Vec::new();
         for (index, (declared, values)) in
             network.parameters().iter().zip(parameters.slices()).enumerate()

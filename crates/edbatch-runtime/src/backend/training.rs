@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use edbatch_graph::Network;
 use edbatch_layout::TrainingPlan;
 
-use super::{BackendError, Rows, TrainingState, Update};
+use super::{BackendError, Rows, TrainingState, Update, try_memory};
 
 /// The gradients of a mini-batch. [`Backend::training`](super::Backend::training) returns it for a
 /// program [for training](edbatch_layout::Program::for_training).
@@ -47,7 +47,10 @@ pub trait Training {
 
     /// Returns a copy of the gradients. They are complete after [`finish`](Self::finish), until
     /// other parts are added.
-    fn gradients(&self) -> Gradients;
+    ///
+    /// # Errors
+    /// If memory cannot be allocated.
+    fn gradients(&self) -> Result<Gradients, BackendError>;
 
     /// Sets all sums to zero, for the next mini-batch.
     fn forget(&mut self);
@@ -140,6 +143,16 @@ impl Gradients {
         };
         let elements = network.parameters().iter().map(|parameter| parameter.elements());
         self.parameters.iter().zip(elements).map(dense).collect()
+    }
+
+    /// Returns a copy.
+    ///
+    /// # Errors
+    /// If memory cannot be allocated.
+    pub fn try_clone(&self) -> Result<Self, BackendError> {
+        let elements = self.parameters.iter().map(|gradient| 2 * gradient.elements().len());
+        try_memory(size_of::<f32>() * elements.sum::<usize>(), "a copy of the gradients")?;
+        Ok(self.clone())
     }
 
     /// Adds other gradients of the same network, parameter by parameter.

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use edbatch_graph::{Kind, RowAdjoint, Table};
 use edbatch_layout::{Action, Operand, Plan, Step};
 
-use super::sums::{Calls, Sums, TableSums};
+use super::sums::{Calls, SUMS, Sums, TableSums, zeros};
 use super::{Cpu, Slot};
 use crate::BackendError;
-use crate::backend::Gradient;
+use crate::backend::{Gradient, out_of_memory, reserve};
 use crate::thread_pool::ThreadPool;
 
 impl Cpu {
@@ -22,7 +22,7 @@ impl Cpu {
             let Some(of_cell) = of_cell else { continue };
             let adjoint = program.adjoint(Kind::new(kind)).expect("it has sums");
             for (sum, from) in adjoint.sums.iter().zip(&of_cell.parameters) {
-                add(&mut total.parameters[sum.parameter().0 as usize], from);
+                add(&mut total.parameters[sum.parameter().0 as usize], from)?;
             }
             let declared = program.network().cells()[kind].tables();
             let tables = of_cell.tables.iter().zip(&adjoint.tables).zip(declared);
@@ -34,13 +34,13 @@ impl Cpu {
         for (declared, fields) in program.network().initial_values().iter().zip(initial) {
             for (parameter, field) in declared.parameters.iter().zip(fields) {
                 let gradient = &mut total.parameters[parameter.0 as usize];
-                field.iter().for_each(|sum| add(gradient, sum));
+                field.iter().try_for_each(|sum| add(gradient, sum))?;
             }
         }
         for (gradient, parameter) in total.parameters.iter_mut().zip(program.network().parameters())
         {
             if let Gradient::Whole(elements) = gradient {
-                elements.resize(parameter.elements(), 0.0);
+                zeros(elements, parameter.elements())?;
             }
         }
         Ok(total.squared_norm())
@@ -62,8 +62,7 @@ impl Cpu {
         let gradient =
             &mut gradients[table.parameter.expect("an index has no gradient").0 as usize];
         let Some(kind) = adjoint.cell else {
-            add_rows(gradient, &sums.rows, sums.sums.chunks_exact(sums.stride));
-            return Ok(());
+            return add_rows(gradient, &sums.rows, sums.sums.chunks_exact(sums.stride));
         };
         // The arena holds the sums of all rows, then the rows of the row adjoint.
         let (calls, stride) = (sums.rows.len(), program.cell(kind).output_stride as usize);
@@ -105,15 +104,15 @@ impl Cpu {
             let field = usize::from(field);
             let (offset, width) = (record.offsets[field] as usize, record.widths[field] as usize);
             let of_row = rows.iter().map(|&row| &arena[row as usize + offset..][..width]);
-            add_rows(gradient, &sums.rows, of_row);
+            add_rows(gradient, &sums.rows, of_row)?;
         }
         for sum in &adjoint.sums {
             match &mut gradients[sum.parameter().0 as usize] {
-                Gradient::Whole(to) if to.is_empty() => calls.add(sum, to, &mut workers),
+                Gradient::Whole(to) if to.is_empty() => calls.add(sum, to, &mut workers)?,
                 gradient => {
                     let mut of_rows = Vec::new();
-                    calls.add(sum, &mut of_rows, &mut workers);
-                    add(gradient, &of_rows);
+                    calls.add(sum, &mut of_rows, &mut workers)?;
+                    add(gradient, &of_rows)?;
                 }
             }
         }
@@ -122,39 +121,52 @@ impl Cpu {
 }
 
 /// Adds to the gradients of all elements of a trained parameter. An empty gradient is zero.
-fn add(gradient: &mut Gradient, from: &[f32]) {
-    match gradient {
-        Gradient::Whole(to) if to.is_empty() => to.extend_from_slice(from),
-        Gradient::Whole(to) => {
-            // The gradients of some rows of a table may have been added before.
-            to.resize(to.len().max(from.len()), 0.0);
-            to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
-        }
-        _ => {}
+fn add(gradient: &mut Gradient, from: &[f32]) -> Result<(), BackendError> {
+    let Gradient::Whole(to) = gradient else { return Ok(()) };
+    if to.is_empty() {
+        reserve(to, from.len(), SUMS)?;
+        to.extend_from_slice(from);
+        return Ok(());
     }
+    // The gradients of some rows of a table may have been added before.
+    zeros(to, to.len().max(from.len()))?;
+    to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+    Ok(())
 }
 
 /// Adds to the gradients of some rows of a trained table.
-fn add_rows<'a>(gradient: &mut Gradient, rows: &[u32], from: impl Iterator<Item = &'a [f32]>) {
+fn add_rows<'a>(
+    gradient: &mut Gradient,
+    rows: &[u32],
+    mut from: impl Iterator<Item = &'a [f32]>,
+) -> Result<(), BackendError> {
     let add = |to: &mut [f32], from: &[f32]| to.iter_mut().zip(from).for_each(|(to, x)| *to += x);
     match gradient {
-        Gradient::None => {}
-        Gradient::Whole(to) => rows.iter().zip(from).for_each(|(&row, from)| {
+        Gradient::None => Ok(()),
+        Gradient::Whole(to) => rows.iter().zip(from).try_for_each(|(&row, from)| {
             let start = row as usize * from.len();
-            to.resize(to.len().max(start + from.len()), 0.0);
+            zeros(to, to.len().max(start + from.len()))?;
             add(&mut to[start..start + from.len()], from);
+            Ok(())
         }),
         Gradient::Rows { rows: known, elements } => {
-            let mut index: HashMap<u32, usize> = known.iter().copied().zip(0..).collect();
-            for (&row, from) in rows.iter().zip(from) {
+            let all = known.len() + rows.len();
+            let mut index = HashMap::new();
+            index.try_reserve(all).map_err(|_| out_of_memory::<(u32, usize)>(all, SUMS))?;
+            index.extend(known.iter().copied().zip(0..));
+            rows.iter().try_for_each(|&row| {
+                let from = from.next().expect("a gradient for each row");
                 let at = *index.entry(row).or_insert(known.len());
-                if at == known.len() {
-                    known.push(row);
-                    elements.extend_from_slice(from);
-                } else {
+                if at < known.len() {
                     add(&mut elements[at * from.len()..][..from.len()], from);
+                    return Ok(());
                 }
-            }
+                reserve(known, 1, SUMS)?;
+                reserve(elements, from.len(), SUMS)?;
+                known.push(row);
+                elements.extend_from_slice(from);
+                Ok(())
+            })
         }
     }
 }

@@ -10,7 +10,7 @@ use edbatch_layout::{
 };
 
 use super::TILE;
-use crate::kernels::{Aligned, Level, OutOfMemory, PackedWeights};
+use crate::kernels::{Aligned, Level, OutOfMemory, PackedWeights, trial};
 use crate::{Parameters, Precision};
 
 /// A program with its packed weights, shared by all backends that run it.
@@ -117,7 +117,7 @@ impl Loaded {
                     match weight {
                         Weight::AsIs(id) => *as_is = Some(parameters.get(id).clone()),
                         Weight::Transposed(_) if transposed.is_none() => {
-                            let values = parameters.weight(network, weight);
+                            let values = stacks.values(weight)?;
                             *transposed = Some(Arc::new(values.into_owned()));
                         }
                         Weight::Transposed(_) => {}
@@ -277,14 +277,22 @@ struct Stacks<'a> {
     numbers: HashMap<Vec<Weight>, usize>,
 }
 
-impl Stacks<'_> {
+impl<'a> Stacks<'a> {
+    /// Returns the values of a weight. A transposed one is a copy.
+    fn values(&self, weight: Weight) -> Result<Cow<'a, [f32]>, OutOfMemory> {
+        if let Weight::Transposed(id) = weight {
+            trial(size_of_val(self.parameters.get(id).as_slice()))?;
+        }
+        Ok(self.parameters.weight(self.network, weight))
+    }
+
     /// Packs weights of `depth` columns, stacked vertically. Returns the number of the stack.
     fn stack(&mut self, weights: &[Weight], depth: u32) -> Result<usize, OutOfMemory> {
         if let Some(&number) = self.numbers.get(weights) {
             return Ok(number);
         }
-        let values = |&weight: &Weight| self.parameters.weight(self.network, weight);
-        let stack: Vec<Cow<'_, [f32]>> = weights.iter().map(values).collect();
+        let values = weights.iter().map(|&weight| self.values(weight));
+        let stack = values.collect::<Result<Vec<_>, _>>()?;
         let stack: Vec<&[f32]> = stack.iter().map(|values| &**values).collect();
         let (level, precision) = (self.level, self.precision);
         let packed = PackedWeights::with_precision(level, precision, &stack, depth as usize)?;

@@ -6,10 +6,10 @@ use edbatch_graph::{Cell, Kind, ParameterId, ParameterSum, RowAdjoint, TrainingN
 use edbatch_layout::{CallSums, Program, TrainingPlan};
 
 use super::Slot;
-use crate::Bytes;
-use crate::backend::{Gradient, Gradients};
+use crate::backend::{Gradient, Gradients, out_of_memory, reserve};
 use crate::kernels::{Level, RowsMut, RowsRef, accumulate, outer};
 use crate::thread_pool::ClaimedPool;
+use crate::{BackendError, Bytes};
 
 /// The gradients of parameters: sums by cell and by initial value, and the completed gradients.
 #[derive(Debug)]
@@ -134,7 +134,7 @@ impl Sums {
         arena: &[f32],
         plan: &TrainingPlan,
         workers: &mut Option<ClaimedPool<'_>>,
-    ) {
+    ) -> Result<(), BackendError> {
         for sums @ CallSums { cell, rows, .. } in &plan.calls {
             let adjoint = program.adjoint(*cell).expect("it has contributions");
             let of_cell = self.cells[cell.index()].as_mut().expect("it has an adjoint");
@@ -146,14 +146,15 @@ impl Sums {
                     Gradient::Whole(total) if self.is_direct[parameter] => total,
                     _ => own,
                 };
-                calls.add(sum, to, workers);
+                calls.add(sum, to, workers)?;
             }
             let count = of_cell.tables.len();
             let named = &plan.named[sums.named as usize..][..list.len() * count];
             for (table, to) in of_cell.tables.iter_mut().enumerate() {
                 let Some(to) = to else { continue };
                 let named = named.iter().skip(table).step_by(count);
-                named.zip(list).for_each(|(&named, &row)| to.add(named, &arena[row as usize..]));
+                let mut named = named.zip(list);
+                named.try_for_each(|(&named, &row)| to.add(named, &arena[row as usize..]))?;
             }
         }
         for sum in &plan.given {
@@ -162,27 +163,47 @@ impl Sums {
             let field = usize::from(sum.field);
             let (outputs, calls) = plan.list(&sum.rows).split_at(sum.outputs as usize);
             for (to, offsets) in initial[field].iter_mut().zip([outputs, calls]) {
-                to.resize(record.widths[field] as usize, 0.0);
+                zeros(to, record.widths[field] as usize)?;
                 accumulate(level, &RowsRef::List { data: arena, offsets }, to);
             }
         }
+        Ok(())
     }
+}
+
+/// The purpose of the memory for sums, as out-of-memory errors name it.
+pub(super) const SUMS: &str = "the gradients of parameters";
+
+/// Extends a sum by zeros.
+pub(super) fn zeros(sum: &mut Vec<f32>, elements: usize) -> Result<(), BackendError> {
+    reserve(sum, elements.saturating_sub(sum.len()), SUMS)?;
+    sum.resize(elements, 0.0);
+    Ok(())
 }
 
 impl TableSums {
     /// Adds what an adjoint call contributes to a row of the table.
-    fn add(&mut self, named: u32, adjoint: &[f32]) {
+    fn add(&mut self, named: u32, adjoint: &[f32]) -> Result<(), BackendError> {
         let next = self.rows.len() as u32;
-        let index = *self.index.entry(named).or_insert(next) as usize;
-        if index == self.rows.len() {
-            self.rows.push(named);
-            self.sums.resize(self.rows.len() * self.stride, 0.0);
-        }
+        let index = match self.index.get(&named) {
+            Some(&index) => index as usize,
+            None => {
+                zeros(&mut self.sums, (self.rows.len() + 1) * self.stride)?;
+                reserve(&mut self.rows, 1, SUMS)?;
+                self.index
+                    .try_reserve(1)
+                    .map_err(|_| out_of_memory::<u64>(self.rows.len(), SUMS))?;
+                self.rows.push(named);
+                self.index.insert(named, next);
+                next as usize
+            }
+        };
         let sums = &mut self.sums[index * self.stride..][..self.stride];
         for &[from, to, width] in &self.fields {
             let to = sums[to..][..width].iter_mut();
             to.zip(&adjoint[from..][..width]).for_each(|(to, from)| *to += from);
         }
+        Ok(())
     }
 }
 
@@ -207,27 +228,31 @@ impl Calls<'_> {
         sum: &ParameterSum,
         to: &mut Vec<f32>,
         workers: &mut Option<ClaimedPool<'_>>,
-    ) {
+    ) -> Result<(), BackendError> {
         let record = self.program.record(self.program.network()[self.cell].record());
         let parameter = self.program.network().parameter(sum.parameter());
-        to.resize(parameter.elements(), 0.0);
+        zeros(to, parameter.elements())?;
         let offset = |field: u16| record.offsets[usize::from(field)] as usize;
         let (delta, x, pairs) = match *sum {
             ParameterSum::Elements { from, .. } => {
                 let rows = RowsRef::List { data: &self.arena[offset(from)..], offsets: self.rows };
-                return accumulate(self.level, &rows, to);
+                accumulate(self.level, &rows, to);
+                return Ok(());
             }
             ParameterSum::Products { delta, x, pairs, .. } => (delta, x, pairs as usize),
         };
         let (outputs, depth) = (parameter.dims[0], parameter.dims[1]);
         // For each call in turn, the offsets of its pairs, which are adjacent.
-        let of_pairs = |width: usize| -> Vec<u32> {
-            let pairs = |&row: &u32| (0..pairs).map(move |pair| row + (pair * width) as u32);
-            self.rows.iter().flat_map(pairs).collect()
+        let of_pairs = |width: usize| -> Result<Vec<u32>, BackendError> {
+            let each = |&row: &u32| (0..pairs).map(move |pair| row + (pair * width) as u32);
+            let mut all = Vec::new();
+            reserve(&mut all, pairs * self.rows.len(), SUMS)?;
+            all.extend(self.rows.iter().flat_map(each));
+            Ok(all)
         };
         let (deltas, xs) = match pairs {
             1 => (None, None),
-            _ => (Some(of_pairs(outputs)), Some(of_pairs(depth))),
+            _ => (Some(of_pairs(outputs)?), Some(of_pairs(depth)?)),
         };
         let deltas = RowsRef::List {
             data: &self.arena[offset(delta)..],
@@ -249,6 +274,7 @@ impl Calls<'_> {
                 });
             }
         }
+        Ok(())
     }
 }
 

@@ -112,7 +112,7 @@ impl Training for Cpu {
             self.sums.as_ref().expect(FOR_TRAINING).lock().unwrap_or_else(PoisonError::into_inner);
         let of = (&*self.loaded.program, self.loaded.level);
         for &(slot, plan) in parts {
-            sums.add(of, &self.slots[slot].arena, plan, &mut workers);
+            sums.add(of, &self.slots[slot].arena, plan, &mut workers)?;
         }
         Ok(())
     }
@@ -147,9 +147,9 @@ impl Training for Cpu {
         self.finish_sums(&mut sums)
     }
 
-    fn gradients(&self) -> Gradients {
+    fn gradients(&self) -> Result<Gradients, BackendError> {
         let sums = self.sums.as_ref().expect(FOR_TRAINING);
-        sums.lock().unwrap_or_else(PoisonError::into_inner).total.clone()
+        sums.lock().unwrap_or_else(PoisonError::into_inner).total.try_clone()
     }
 
     fn update(&mut self, update: &Update<'_>) -> Result<(), BackendError> {

@@ -31,6 +31,16 @@ impl fmt::Display for OutOfMemory {
 
 impl std::error::Error for OutOfMemory {}
 
+/// Fails unless this number of bytes can be allocated. Call it before code that cannot report a
+/// failed allocation.
+pub(crate) fn trial(bytes: usize) -> Result<(), OutOfMemory> {
+    let mut probe = Vec::<u8>::new();
+    let reserved = probe.try_reserve_exact(bytes);
+    // Without this, the compiler may remove the allocation and assume that it succeeds.
+    std::hint::black_box(&probe);
+    reserved.map_err(|_| OutOfMemory { bytes: bytes as u64 })
+}
+
 /// A slice of `f32` that begins at a cache line. So do its rows if they consist of whole lines. The
 /// system is asked for huge pages.
 #[derive(Debug, Default)]

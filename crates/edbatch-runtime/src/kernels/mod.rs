@@ -43,6 +43,7 @@ pub use bf16::RoundedRows;
 pub use dot::dot;
 pub use elementwise::{Input, elementwise};
 pub use isa::Level;
+pub(crate) use memory::trial;
 pub use memory::{Aligned, OutOfMemory};
 pub use packed::PackedWeights;
 pub use product::{Pass, Start, product, product_bf16};

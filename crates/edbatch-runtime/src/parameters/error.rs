@@ -55,9 +55,9 @@ pub enum ParameterError {
         /// A description of what is wrong, and of what to do.
         what: String,
     },
-    /// Memory for a tensor could not be allocated.
+    /// Memory could not be allocated.
     Memory {
-        /// The tensor's name.
+        /// The purpose, such as `tensor embed.weight`.
         name: String,
         /// The requested size in bytes.
         bytes: u64,
@@ -114,7 +114,7 @@ impl fmt::Display for ParameterError {
             Self::Gates { what } => f.write_str(what),
             Self::Memory { name, bytes } => write!(
                 f,
-                "out of memory: failed to allocate {:.1} MB for tensor {name}",
+                "out of memory: failed to allocate {:.1} MB for {name}",
                 *bytes as f64 / 1e6
             ),
         }

@@ -7,7 +7,7 @@ use crate::{RunError, TrainError};
 use edbatch_models::{Folder, Targets, ZooInput, is_arc_file};
 
 use super::failure::Failure;
-use super::progress;
+use super::{progress, reserve};
 
 /// The examples of some files.
 pub(crate) struct Examples {
@@ -39,6 +39,7 @@ impl Examples {
             let examples = folder.examples(file, targets.get(index).map(PathBuf::as_path));
             for example in examples.map_err(Failure::new)? {
                 let (input, targets) = example.map_err(Failure::new)?;
+                reserve::check()?;
                 read.inputs.push(input);
                 read.targets.push(targets);
                 bar.inc(1);

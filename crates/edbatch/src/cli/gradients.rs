@@ -8,13 +8,13 @@ use crate::{Loaded, Loss, Times, TrainError, Trainer, TrainerOptions, interpret_
 use clap::{Args, ValueEnum};
 use edbatch_models::{Folder, Model, Targets, Zoo, ZooInput, is_arc_file};
 use edbatch_policy::PolicyChoice;
-use edbatch_runtime::Parameters;
+use edbatch_runtime::{Parameters, try_memory};
 use serde_json::json;
 
 use super::failure::Failure;
 use super::infer::{Auto, auto_or_policy};
 use super::output::Output;
-use super::{at_least_one, number_of_threads, progress, same_file};
+use super::{at_least_one, number_of_threads, progress, reserve, same_file};
 
 /// Computes the loss of a file of examples and its gradients, as one mini-batch.
 ///
@@ -126,6 +126,7 @@ impl Gradients {
         let weight = 1.0 / inputs.len().max(1) as f32;
         let (mut sum, bar) = (Loss::default(), progress::over(inputs.len() as u64));
         for (index, inputs) in inputs.chunks(self.batch).enumerate() {
+            reserve::check()?;
             let targets = &targets[index * self.batch..][..inputs.len()];
             let accumulated = trainer.accumulate(inputs, targets, weight);
             let Loss { loss, terms } =
@@ -134,7 +135,12 @@ impl Gradients {
             bar.inc(inputs.len() as u64);
         }
         bar.finish_and_clear();
-        let gradients = trainer.gradients().map_err(failed)?.to_dense(&network);
+        let gradients = trainer.gradients().map_err(failed)?;
+        let elements = network.parameters().iter().map(|parameter| parameter.elements());
+        let bytes = elements.sum::<usize>() * size_of::<f32>();
+        try_memory(bytes, "the gradients").map_err(Failure::new)?;
+        let gradients = gradients.to_dense(&network);
+        reserve::check()?;
         let Times { decide, forward, back, sums, .. } = trainer.times();
         let [decide, forward, back, sums] =
             [decide, forward, back, sums].map(|time| time.as_secs_f64());

@@ -8,7 +8,7 @@ use edbatch_graph::{Dag, Graph, Schedule, Value};
 use edbatch_layout::{MiniBatch, Planner, Program, TrainingPlan, Want};
 use edbatch_models::{Mailbox, Model, Targets};
 use edbatch_policy::{Scheduler, lower_bound};
-use edbatch_runtime::{Given, Parameters, Rows, gathered_bytes};
+use edbatch_runtime::{Given, Parameters, Rows, gathered_bytes, try_memory};
 
 use super::dropout::Dropout;
 use super::targets::{NO_TARGET, check_targets};
@@ -36,8 +36,14 @@ pub(super) struct Pass {
     pub(super) ends: Vec<(usize, usize)>,
     /// For each input of the part: the end of its nodes.
     nodes: Vec<usize>,
+    /// The largest trial allocation so far for masks, a schedule and a plan, in bytes.
+    listed: usize,
     pub(super) tally: Tally,
 }
+
+/// An upper bound on the memory for masks, the schedule and the plans of a graph, in bytes per
+/// node.
+const LIST_BYTES: usize = 480;
 
 impl Pass {
     pub(super) fn new(scheduler: Scheduler, counts: bool) -> Self {
@@ -54,6 +60,7 @@ impl Pass {
             given: Vec::new(),
             ends: Vec::new(),
             nodes: Vec::new(),
+            listed: 0,
             tally: Tally::new(counts),
         }
     }
@@ -97,7 +104,7 @@ impl Pass {
         (dropout, step, first): (&Dropout, u64, u64),
     ) -> Result<(), TrainError> {
         let first = first + part.start as u64;
-        let Self { wanted, has_gradient, targets: classes, given, ends, nodes, .. } = self;
+        let Self { wanted, has_gradient, targets: classes, given, ends, nodes, listed, .. } = self;
         let mut graph = self.graph.take().unwrap_or_else(|| Graph::new(model.network().clone()));
         graph.clear();
         wanted.clear();
@@ -138,6 +145,13 @@ impl Pass {
         self.tally.statistics.instances += ends.len() as u64;
         let graph = self.graph.insert(graph.into_inner());
         wired?;
+        let bytes = LIST_BYTES * graph.nodes();
+        if bytes > *listed {
+            // Masks, schedulers and planners cannot report a failed allocation.
+            let what = "the schedule and the plan of a mini-batch";
+            try_memory(bytes, what).map_err(RunError::from)?;
+            *listed = bytes;
+        }
         if !dropout.is_none() {
             let masked = self.masked.get_or_insert_with(|| Graph::new(dropout.network.clone()));
             dropout.copy(graph, masked, nodes.iter().copied(), (step, first));

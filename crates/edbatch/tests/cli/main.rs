@@ -15,6 +15,7 @@ mod hostile;
 mod indices;
 mod infer;
 mod killed;
+mod memory_limits;
 #[cfg(unix)]
 mod model_files;
 mod not_finite_metrics;

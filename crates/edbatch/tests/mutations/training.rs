@@ -77,7 +77,7 @@ impl<'a> Step<'a> {
         training.add_sums(&[(0, plan)]).unwrap();
         let given = training.given_gradients(0, plan);
         training.finish().unwrap();
-        let parameters = training.gradients().to_dense(network);
+        let parameters = training.gradients().unwrap().to_dense(network);
         given.iter().map(<[f32]>::to_vec).chain(parameters).collect()
     }
 

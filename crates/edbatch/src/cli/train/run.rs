@@ -18,7 +18,7 @@ use crate::cli::examples::Examples;
 use crate::cli::failure::Failure;
 use crate::cli::metric::Metric;
 use crate::cli::output::print;
-use crate::cli::progress;
+use crate::cli::{progress, reserve};
 
 /// The time after which a checkpoint is written in the middle of an epoch.
 const CHECKPOINT_AFTER: Duration = Duration::from_secs(600);
@@ -105,6 +105,7 @@ impl Run<'_> {
         bar.set_message(format!("epoch {}", position.epoch + 1));
         let rate = self.rate_at_start(position);
         for indices in mini_batches.skip(done) {
+            reserve::check()?;
             self.step(&indices, position)?;
             trained += indices.len();
             bar.inc(indices.len() as u64);
@@ -116,6 +117,7 @@ impl Run<'_> {
             }
         }
         bar.finish_and_clear();
+        reserve::check()?;
         let elapsed = started.elapsed();
         let parameters = self.trainer.parameters();
         let (metric, evaluating) = (self.options.metric, Instant::now());

@@ -18,10 +18,11 @@ impl<M: Model> Trainer<M> {
     /// If a gradient is not finite, or memory cannot be allocated.
     pub fn gradients(&mut self) -> Result<Gradients, TrainError> {
         self.squared_norm()?;
-        let mut gradients = match &self.set {
-            Some(set) => set.clone(),
+        let gradients = match &self.set {
+            Some(set) => set.try_clone(),
             None => training(&mut *self.backend).gradients(),
         };
+        let mut gradients = gradients.map_err(RunError::from)?;
         gradients.parameters.truncate(self.model.network().parameters().len());
         let parameters = self.model.network().parameters().iter();
         for (parameter, gradient) in parameters.zip(&gradients.parameters) {

@@ -2,12 +2,14 @@
 
 use std::ops::Range;
 
+use edbatch_layout::ValueRow;
 use edbatch_models::Model;
-use edbatch_runtime::{Outputs, Rows};
+use edbatch_runtime::{BackendError, Outputs, Rows, try_memory};
 
 use super::run::OutputsOf;
 use super::{Trainer, pass, training};
-use crate::TrainError;
+use crate::output::Results;
+use crate::{RunError, TrainError};
 
 impl<M: Model> Trainer<M> {
     /// Runs a mini-batch, and keeps its values for [`backward`](Self::backward). Returns for each
@@ -29,7 +31,7 @@ impl<M: Model> Trainer<M> {
             let outputs = self.backend.outputs(slot, &pass.plan.forward);
             let mut wanted = 0;
             for &(end, _) in &pass.ends {
-                all.push(rows(&outputs, wanted..end));
+                all.push(rows(&outputs, wanted..end).map_err(RunError::from)?);
                 wanted = end;
             }
         }
@@ -62,6 +64,14 @@ impl<M: Model> Trainer<M> {
         for slot in &mut self.passes[..parts] {
             let pass = pass(slot);
             let (mut elements, mut wanted) = (Vec::new(), 0);
+            let width = |emitted: &ValueRow| {
+                self.program.record(emitted.record).widths.iter().sum::<u32>() as usize
+            };
+            let wanted_rows = pass.plan.forward.wanted.iter();
+            let all: usize = wanted_rows.map(|(emitted, _)| width(emitted)).sum();
+            try_memory(size_of::<f32>() * all, "the gradients of outputs")
+                .map_err(RunError::from)?;
+            elements.reserve_exact(all);
             for &(end, _) in &pass.ends {
                 let given = of_inputs.next().ok_or(TrainError::GradientsOfInputs)?;
                 let emitted = &pass.plan.forward.wanted[wanted..end];
@@ -69,8 +79,7 @@ impl<M: Model> Trainer<M> {
                     return Err(TrainError::GradientsOfInputs);
                 }
                 for (row, (emitted, _)) in given.iter().zip(emitted) {
-                    let widths = &self.program.record(emitted.record).widths;
-                    let width = widths.iter().sum::<u32>() as usize;
+                    let width = width(emitted);
                     if !row.is_empty() && row.len() != width {
                         return Err(TrainError::GradientsOfInputs);
                     }
@@ -91,6 +100,9 @@ impl<M: Model> Trainer<M> {
         let mut all = Vec::new();
         for slot in 0..parts {
             let pass = pass(&mut self.passes[slot]);
+            let elements = pass.ends.last().map_or(0, |&(_, given)| given);
+            let bytes = 4 * elements * size_of::<f32>();
+            try_memory(bytes, "the gradients of given rows").map_err(RunError::from)?;
             let training = training(&mut *self.backend);
             let given = training.given_gradients(slot, &pass.plan);
             let (mut rows, mut from) = (given.iter(), 0);
@@ -109,10 +121,8 @@ impl<M: Model> Trainer<M> {
 }
 
 /// Returns the rows of some wanted values.
-fn rows(outputs: &Outputs<'_>, wanted: Range<usize>) -> Rows {
+fn rows(outputs: &Outputs<'_>, mut wanted: Range<usize>) -> Result<Rows, BackendError> {
     let mut rows = Rows::new();
-    for value in wanted {
-        rows.push_with(|row| outputs.fields(value).for_each(|field| row.extend_from_slice(field)));
-    }
-    rows
+    wanted.try_for_each(|value| rows.try_push_with(|row| outputs.append(value, row)))?;
+    Ok(rows)
 }
