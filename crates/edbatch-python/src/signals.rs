@@ -1,4 +1,4 @@
-//! Ctrl-C while an engine runs, and the end of a whole run.
+//! Ctrl-C while an engine or a trainer runs, and the end of a whole run.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ impl Stop {
     }
 }
 
-/// Asks for signals between rounds, on the thread that runs the engine.
+/// Asks for signals between rounds or batches, on the thread that called the engine or the trainer.
 pub(crate) struct Signals {
     stop: Stop,
     caller: ThreadId,
@@ -38,7 +38,8 @@ impl Signals {
         Self { stop, caller: thread::current().id(), state }
     }
 
-    /// Returns false when the run should end. Called before each round for each input.
+    /// Returns false when the run should end. Called before each round for each input, and by a
+    /// trainer between batches.
     pub(crate) fn go_on(&self) -> bool {
         if self.stop.is_set() {
             return false;
@@ -62,8 +63,8 @@ impl Signals {
     }
 
     /// Fails with the exception of a signal.
-    pub(crate) fn raised(self) -> PyResult<()> {
-        let (_, error) = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        error.map_or(Ok(()), Err)
+    pub(crate) fn raised(&self) -> PyResult<()> {
+        let (_, error) = &mut *self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        error.take().map_or(Ok(()), Err)
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use edbatch::models;
-use edbatch::runtime::try_memory;
+use edbatch::runtime::{StillWanted, try_memory};
 use edbatch::{TrainError, TrainerOptions};
 use numpy::PyArrayDyn;
 use numpy::ndarray::{ArrayD, IxDyn};
@@ -22,6 +22,7 @@ use crate::model::{Input, Wired};
 use crate::network::Network;
 use crate::optimizer::{Group, Optimizer};
 use crate::options::policy_of;
+use crate::signals::{Signals, Stop};
 use crate::weights::Weights;
 use crate::{arrays, exclusive};
 
@@ -90,7 +91,7 @@ impl Trainer {
         exclusive::lock(&self.trainer, threads, "trainer", "build a trainer for each thread")
     }
 
-    /// Wires inputs, and runs a function without the interpreter.
+    /// Wires inputs, and runs a function without the interpreter, until Ctrl-C.
     fn with<R: Send>(
         &self,
         inputs: &Bound<'_, PyAny>,
@@ -101,11 +102,26 @@ impl Trainer {
         let trainer: &mut edbatch::Trainer<Wired> = &mut trainer;
         let of_inputs = Run::of(trainer.model());
         let wired = self.wirer.wire_all(&of_inputs, inputs)?;
-        let done = py.detach(|| run(trainer, &wired));
+        let done = until_a_signal(py, trainer, |trainer| run(trainer, &wired))?;
         let done = done.map_err(|error| failure(py, &wired, error));
         self.wirer.recycle(wired);
         done
     }
+}
+
+/// Runs a function without the interpreter. Fails with the exception of a signal, which ends the
+/// trainer's step.
+fn until_a_signal<R: Send>(
+    py: Python<'_>,
+    trainer: &mut edbatch::Trainer<Wired>,
+    run: impl Send + FnOnce(&mut edbatch::Trainer<Wired>) -> Result<R, TrainError>,
+) -> PyResult<Result<R, TrainError>> {
+    let signals = Arc::new(Signals::new(Stop::default()));
+    let asked = signals.clone();
+    trainer.set_still_wanted(Some(StillWanted::new(move || asked.go_on())));
+    let done = py.detach(|| run(trainer));
+    signals.raised()?;
+    Ok(done)
 }
 
 /// Returns the exception that an input raised, with a note, or the text of the error.
@@ -210,8 +226,9 @@ impl Trainer {
     /// none. The loss of a row is its cross-entropy, from scores before a softmax.
     ///
     /// Raises the exception of the first input that fails, with the note "input 3 of 64", and
-    /// ValueError if targets do not fit, or if the loss or a gradient is not finite. Then no
-    /// parameter has changed.
+    /// ValueError if targets do not fit, or if the loss or a gradient is not finite. Ctrl-C raises
+    /// KeyboardInterrupt in the middle of a step. In all cases no parameter has changed, and all
+    /// gradients are cleared.
     #[pyo3(signature = (inputs, targets, /))]
     fn train(
         &self,
@@ -251,7 +268,8 @@ impl Trainer {
     }
 
     /// Runs inputs, and keeps their values for `backward`. Returns what `Engine.run` returns. A
-    /// second `forward` forgets the first.
+    /// second `forward` forgets the first. Raises KeyboardInterrupt on Ctrl-C, like `train`;
+    /// gradients stay as they are.
     #[pyo3(signature = (inputs, /))]
     fn forward<'py>(&self, inputs: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let outputs = self.with(inputs, |trainer, inputs| trainer.forward(inputs))?;
@@ -263,14 +281,16 @@ impl Trainer {
     /// for each input the gradients of the values that it gave, in order, as `forward` returns
     /// emitted ones.
     ///
-    /// Raises RuntimeError without a `forward`, and ValueError if a shape is another.
+    /// Raises RuntimeError without a `forward`, ValueError if a shape is another, and
+    /// KeyboardInterrupt on Ctrl-C. All gradients are cleared then.
     #[pyo3(signature = (gradients, /))]
     fn backward<'py>(&self, gradients: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let py = gradients.py();
         let gradients = rows_of(gradients)?;
         let mut trainer = self.lock()?;
         let trainer: &mut edbatch::Trainer<Wired> = &mut trainer;
-        let given = py.detach(|| trainer.backward(&gradients)).map_err(plain)?;
+        let given = until_a_signal(py, trainer, |trainer| trainer.backward(&gradients))?;
+        let given = given.map_err(plain)?;
         given.into_iter().map(|rows| arrays::of_rows(py, rows)).collect()
     }
 

@@ -14,7 +14,7 @@ use edbatch_layout::{Lifetimes, Plan, Program, ValueRow, Want};
 use crate::kernels::{ArgMax, OutOfMemory, trial};
 use crate::{ParameterError, Parameters, Precision};
 pub use state::TrainingState;
-pub use training::{BackPart, Gradient, Gradients, OutputGradients, Training};
+pub use training::{BackPart, Gradient, Gradients, OutputGradients, StillWanted, Training};
 pub use update::{Update, UpdateRule};
 
 /// Runs plans over arenas of f32 elements.
@@ -316,6 +316,8 @@ pub enum BackendError {
         /// The number of bytes that could not be allocated.
         bytes: u64,
     },
+    /// The results are no longer [wanted](StillWanted).
+    Cancelled,
     /// The weights do not fit the program's network.
     Weights {
         /// The tensor that does not fit, and why.
@@ -370,6 +372,7 @@ impl fmt::Display for BackendError {
                 let megabytes = *bytes as f64 / 1e6;
                 write!(f, "out of memory: failed to allocate {megabytes:.1} MB for {what}")
             }
+            Self::Cancelled => f.write_str("cancelled: the results are no longer wanted"),
             Self::Weights { why } => write!(f, "the weights do not fit the model: {why}"),
             Self::TrainingPrecision(precision) => {
                 write!(f, "training is in f32 alone: load the program in f32, not in {precision}")

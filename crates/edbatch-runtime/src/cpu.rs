@@ -7,6 +7,7 @@
 //! on one thread. If a round has several parts, each runs on one thread. The results have the same
 //! bits in all cases.
 
+mod cancel;
 mod finish;
 mod load;
 mod multiply;
@@ -30,6 +31,7 @@ use crate::thread_pool::{ClaimedPool, ThreadPool};
 use crate::{
     Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, Precision, Rows, span,
 };
+use cancel::Cancel;
 use load::{Loaded, Weights};
 pub use profile::{Profile, Timer, Work};
 use sums::Sums;
@@ -58,6 +60,7 @@ pub struct Cpu {
     profile: Option<Arc<Profile>>,
     /// The gradients of parameters, if the program is for training. Forks share them.
     sums: Option<Arc<Mutex<Sums>>>,
+    cancel: Cancel,
 }
 
 /// The memory of a slot.
@@ -81,6 +84,7 @@ struct Shared<'a> {
     weights: &'a Weights,
     workspaces: &'a [Mutex<Workspace>],
     profile: Option<&'a Profile>,
+    cancel: &'a Cancel,
 }
 
 impl Cpu {
@@ -136,12 +140,13 @@ impl Cpu {
         let threads = pool.as_ref().map_or(1, ThreadPool::threads);
         let workspaces = (0..threads).map(|_| Mutex::default()).collect();
         let slots = vec![Slot::default()];
-        Self { loaded, slots, workspaces, pool, profile: None, sums: None }
+        let cancel = Cancel::default();
+        Self { loaded, slots, workspaces, pool, profile: None, sums: None, cancel }
     }
 
     fn split<'a>(&'a mut self, weights: &'a Weights) -> (&'a mut [Slot], Shared<'a>) {
-        let Self { loaded, slots, workspaces, profile, .. } = self;
-        (slots, Shared { loaded, weights, workspaces, profile: profile.as_deref() })
+        let Self { loaded, slots, workspaces, profile, cancel, .. } = self;
+        (slots, Shared { loaded, weights, workspaces, profile: profile.as_deref(), cancel })
     }
 
     /// Allocates all memory for a plan, before any of it runs.
@@ -187,6 +192,9 @@ impl Slot {
     ) {
         self.place(shared.loaded, part.plan, &part.given);
         for step in 0..part.plan.steps.len() {
+            if !shared.cancel.allows(part.plan, step) {
+                return;
+            }
             self.execute(shared, part.plan, step, worker, workers.as_deref_mut());
         }
         self.collect(shared.loaded, part.plan);
@@ -360,7 +368,7 @@ impl Backend for Cpu {
                 slots[part.slot].run(shared, part, 0, workers.as_deref_mut());
             }),
         }
-        Ok(())
+        self.cancel.check()
     }
 
     fn outputs<'a>(&'a self, slot: usize, plan: &'a Plan) -> Outputs<'a> {

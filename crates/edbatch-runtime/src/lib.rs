@@ -44,7 +44,8 @@ mod weights_file;
 
 pub use backend::{
     BackPart, Backend, BackendError, Bytes, Given, Gradient, Gradients, OutputGradients, Outputs,
-    Part, Rows, Training, TrainingState, Update, UpdateRule, fields, initial_rows, try_memory,
+    Part, Rows, StillWanted, Training, TrainingState, Update, UpdateRule, fields, initial_rows,
+    try_memory,
 };
 pub use count::{Count, KernelCounts, gathered_bytes};
 pub use cpu::{Cpu, Profile, Timer, Work};

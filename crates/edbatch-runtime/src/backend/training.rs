@@ -1,6 +1,8 @@
 //! The interface of backends that compute gradients.
 
 use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
 
 use edbatch_graph::Network;
 use edbatch_layout::TrainingPlan;
@@ -26,6 +28,9 @@ pub trait Training {
         parts: &[BackPart<'_>],
         losses: &mut Vec<f64>,
     ) -> Result<(), BackendError>;
+
+    /// Sets a function that is asked while a plan runs and while sums are added.
+    fn set_still_wanted(&mut self, _: Option<StillWanted>) {}
 
     /// Adds the contributions of parts that ran back last in these slots, in order, to the
     /// gradients of parameters.
@@ -73,6 +78,33 @@ pub trait Training {
     /// # Errors
     /// If they do not have the shapes of the network's parameters. Then nothing has changed.
     fn set_state(&mut self, state: &TrainingState) -> Result<(), BackendError>;
+}
+
+/// A function that returns false once the results of a running step are no longer wanted.
+///
+/// It is called from all threads that run the step. Then [`run`](super::Backend::run),
+/// [`run_back`](Training::run_back) or [`add_sums`](Training::add_sums) ends with
+/// [`Cancelled`](BackendError::Cancelled).
+#[derive(Clone)]
+pub struct StillWanted(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl StillWanted {
+    /// Calls this function.
+    pub fn new(ask: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(ask))
+    }
+
+    /// Asks whether the results are still wanted.
+    #[must_use]
+    pub fn ask(&self) -> bool {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for StillWanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StillWanted")
+    }
 }
 
 /// A part of a mini-batch, for its backward pass.

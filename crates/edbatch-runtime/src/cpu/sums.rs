@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use edbatch_graph::{Cell, Kind, ParameterId, ParameterSum, RowAdjoint, TrainingNetwork};
 use edbatch_layout::{CallSums, Program, TrainingPlan};
 
-use super::Slot;
+use super::{Cancel, Slot};
 use crate::backend::{Gradient, Gradients, out_of_memory, reserve};
 use crate::kernels::{Level, RowsMut, RowsRef, accumulate, outer};
 use crate::thread_pool::ClaimedPool;
@@ -127,10 +127,10 @@ impl Sums {
         Bytes { weights: elements * size_of::<f32>(), arena: rows * size_of::<f32>() }
     }
 
-    /// Adds the contributions of a part.
+    /// Adds the contributions of a part, or some of them if the step is cancelled.
     pub(super) fn add(
         &mut self,
-        (program, level): (&Program, Level),
+        (program, level, cancel): (&Program, Level, &Cancel),
         arena: &[f32],
         plan: &TrainingPlan,
         workers: &mut Option<ClaimedPool<'_>>,
@@ -139,14 +139,20 @@ impl Sums {
             let adjoint = program.adjoint(*cell).expect("it has contributions");
             let of_cell = self.cells[cell.index()].as_mut().expect("it has an adjoint");
             let list = plan.list(rows);
-            let calls = Calls { program, level, cell: adjoint.cell, arena, rows: list };
             for (sum, own) in adjoint.sums.iter().zip(&mut of_cell.parameters) {
                 let parameter = sum.parameter().0 as usize;
                 let to = match &mut self.total.parameters[parameter] {
                     Gradient::Whole(total) if self.is_direct[parameter] => total,
                     _ => own,
                 };
-                calls.add(sum, to, workers)?;
+                let elements = program.network().parameter(sum.parameter()).elements();
+                for rows in list.chunks((MAX_WORK / elements).clamp(1 << 7, 1 << 16)) {
+                    if !cancel.goes_on() {
+                        return Ok(());
+                    }
+                    let calls = Calls { program, level, cell: adjoint.cell, arena, rows };
+                    calls.add(sum, to, workers)?;
+                }
             }
             let count = of_cell.tables.len();
             let named = &plan.named[sums.named as usize..][..list.len() * count];
@@ -220,6 +226,9 @@ pub(super) struct Calls<'a> {
 
 /// Minimum number of multiply-adds of a sum that threads share.
 const MIN_SHARED: usize = 1 << 18;
+
+/// Maximum number of multiply-adds between two questions whether a step is still wanted.
+const MAX_WORK: usize = 1 << 28;
 
 impl Calls<'_> {
     /// Adds what the calls contribute to the gradient of a parameter.

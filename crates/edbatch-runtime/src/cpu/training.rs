@@ -6,7 +6,7 @@ use edbatch_layout::{GivenSum, Program, TrainingPlan};
 
 use super::{Cpu, Shared, Slot};
 use crate::backend::{
-    BackPart, Gradients, OutputGradients, Training, TrainingState, Update, fields,
+    BackPart, Gradients, OutputGradients, StillWanted, Training, TrainingState, Update, fields,
 };
 use crate::kernels::{self, Level, RowsRef, accumulate};
 use crate::thread_pool::{ClaimedPool, ThreadPool};
@@ -67,6 +67,9 @@ impl Slot {
         let loaded = shared.loaded;
         self.place_gradients((&loaded.program, loaded.level), part.plan, part.outputs);
         for step in 0..part.plan.back.steps.len() {
+            if !shared.cancel.allows(&part.plan.back, step) {
+                return;
+            }
             self.execute(shared, &part.plan.back, step, worker, workers.as_deref_mut());
         }
     }
@@ -102,7 +105,11 @@ impl Training for Cpu {
             }),
         }
         parts.iter().for_each(|part| losses.extend(&slots[part.slot].losses));
-        Ok(())
+        self.cancel.check()
+    }
+
+    fn set_still_wanted(&mut self, wanted: Option<StillWanted>) {
+        self.cancel.wanted = wanted;
     }
 
     fn add_sums(&mut self, parts: &[(usize, &TrainingPlan)]) -> Result<(), BackendError> {
@@ -110,11 +117,11 @@ impl Training for Cpu {
         let mut workers = pool.as_ref().and_then(ThreadPool::claim);
         let mut sums =
             self.sums.as_ref().expect(FOR_TRAINING).lock().unwrap_or_else(PoisonError::into_inner);
-        let of = (&*self.loaded.program, self.loaded.level);
+        let of = (&*self.loaded.program, self.loaded.level, &self.cancel);
         for &(slot, plan) in parts {
             sums.add(of, &self.slots[slot].arena, plan, &mut workers)?;
         }
-        Ok(())
+        self.cancel.check()
     }
 
     fn given_gradients(&self, slot: usize, plan: &TrainingPlan) -> Rows {

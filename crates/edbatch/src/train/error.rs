@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use edbatch_graph::CellError;
-use edbatch_runtime::ParameterError;
+use edbatch_runtime::{BackendError, ParameterError};
 
 use crate::{EngineError, InputError, NotFiniteCall, RunError};
 
@@ -82,6 +82,8 @@ pub enum TrainError {
         /// The name of the parameter.
         parameter: String,
     },
+    /// The step is no longer [wanted](crate::Trainer::set_still_wanted).
+    Cancelled,
     /// There are no values to compute gradients of.
     NothingForward,
     /// The gradients of outputs do not have the shape of the outputs.
@@ -146,7 +148,10 @@ impl From<EngineError> for TrainError {
 
 impl From<RunError> for TrainError {
     fn from(error: RunError) -> Self {
-        Self::Run(error)
+        match error {
+            RunError::Backend(BackendError::Cancelled) => Self::Cancelled,
+            error => Self::Run(error),
+        }
     }
 }
 
@@ -163,6 +168,7 @@ impl fmt::Display for TrainError {
             Self::TargetsOfInputs { inputs, targets } => {
                 write!(f, "expected targets for each of {inputs} inputs, got {targets} lists")
             }
+            Self::Cancelled => f.write_str("cancelled: the step was no longer wanted"),
             Self::NothingForward => {
                 f.write_str("no values are kept: call `forward` before each `backward`")
             }

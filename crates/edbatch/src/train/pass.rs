@@ -8,7 +8,7 @@ use edbatch_graph::{Dag, Graph, Schedule, Value};
 use edbatch_layout::{MiniBatch, Planner, Program, TrainingPlan, Want};
 use edbatch_models::{Mailbox, Model, Targets};
 use edbatch_policy::{Scheduler, lower_bound};
-use edbatch_runtime::{Given, Parameters, Rows, gathered_bytes, try_memory};
+use edbatch_runtime::{Given, Parameters, Rows, StillWanted, gathered_bytes, try_memory};
 
 use super::dropout::Dropout;
 use super::targets::{NO_TARGET, check_targets};
@@ -70,7 +70,7 @@ impl Pass {
     /// of an input in the mini-batch: `first` and its index.
     pub(super) fn decide<M: Model>(
         &mut self,
-        program: &Program,
+        (program, still_wanted): (&Program, Option<&StillWanted>),
         model: &M,
         inputs: &[M::Input],
         (part, targets): (Range<usize>, Option<&[Targets]>),
@@ -78,13 +78,14 @@ impl Pass {
     ) -> Result<(), TrainError> {
         self.tally.clear();
         let started = Instant::now();
-        self.wire(model, inputs, (part, targets), dropout)?;
+        self.wire(still_wanted, model, inputs, (part, targets), dropout)?;
         let statistics = &mut self.tally.statistics;
         statistics.construct += started.elapsed();
         let graph = self.masked.as_ref().or(self.graph.as_ref()).expect("just wired");
         let scheduling = Instant::now();
         self.scheduler.schedule(graph, &mut self.schedule);
         statistics.schedule += scheduling.elapsed();
+        check_wanted(still_wanted)?;
         let planning = Instant::now();
         let mini_batch =
             MiniBatch { program, graph, schedule: &self.schedule, wanted: &self.wanted };
@@ -98,6 +99,7 @@ impl Pass {
     /// Wires a part, without a schedule and a plan.
     pub(super) fn wire<M: Model>(
         &mut self,
+        still_wanted: Option<&StillWanted>,
         model: &M,
         inputs: &[M::Input],
         (part, targets): (Range<usize>, Option<&[Targets]>),
@@ -117,7 +119,8 @@ impl Pass {
         let mut wired = Ok(());
         for input in part {
             let mailbox = RefCell::new(Mailbox::default());
-            wired = wire(model, &inputs[input], &graph, &mailbox, input);
+            wired = check_wanted(still_wanted)
+                .and_then(|()| wire(model, &inputs[input], &graph, &mailbox, input));
             if wired.is_err() {
                 break;
             }
@@ -184,5 +187,13 @@ impl Pass {
     /// Returns the given values of the forward plan.
     pub(super) fn given<'a>(&'a self, initial: &'a Rows) -> Given<'a> {
         Given { initial, stayed: 0, host: &self.given }
+    }
+}
+
+/// Fails once the step is no longer wanted.
+fn check_wanted(still_wanted: Option<&StillWanted>) -> Result<(), TrainError> {
+    match still_wanted {
+        Some(wanted) if !wanted.ask() => Err(TrainError::Cancelled),
+        _ => Ok(()),
     }
 }

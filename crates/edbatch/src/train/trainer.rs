@@ -16,7 +16,7 @@ use std::time::Duration;
 use edbatch_layout::Program;
 use edbatch_models::{Model, Targets};
 use edbatch_policy::Scheduler;
-use edbatch_runtime::{Backend, Bytes, Gradients, Rows, ThreadPool, Training};
+use edbatch_runtime::{Backend, Bytes, Gradients, Rows, StillWanted, ThreadPool, Training};
 
 use super::dropout::Dropout;
 use super::optimizer::{Clip, Epochs};
@@ -81,6 +81,7 @@ pub struct Trainer<M> {
     passes: Vec<Mutex<Pass>>,
     /// The number of passes whose values are in the backend, after [`forward`](Self::forward).
     forward: usize,
+    still_wanted: Option<StillWanted>,
     /// Gradients that the caller has set.
     set: Option<Gradients>,
     optimizer: Optimizer,
@@ -177,7 +178,8 @@ impl<M: Model> Trainer<M> {
     ///
     /// # Errors
     /// If an input or its targets do not fit the model, if it awaits a computed value, if the
-    /// weight or the loss is not finite, or if the mini-batch is too large. All gradients are
+    /// weight or the loss is not finite, if the step is not
+    /// [wanted](Self::set_still_wanted), or if the mini-batch is too large. All gradients are
     /// cleared then, and the trainer stays usable.
     pub fn accumulate(
         &mut self,
@@ -245,6 +247,15 @@ impl<M: Model> Trainer<M> {
         }
         self.accumulated += inputs.len() as u64;
         Ok(loss)
+    }
+
+    /// Sets a function that ends a running step: `train`, `accumulate`, `forward` and `backward`
+    /// call it from all threads, before each input is wired and between batches. Once it returns
+    /// false, they fail with [`TrainError::Cancelled`]; their documentation tells the state of the
+    /// trainer after an error.
+    pub fn set_still_wanted(&mut self, still_wanted: Option<StillWanted>) {
+        training(&mut *self.backend).set_still_wanted(still_wanted.clone());
+        self.still_wanted = still_wanted;
     }
 
     /// Returns the counts and times of the forward passes of all mini-batches so far.

@@ -149,6 +149,7 @@ impl<M: Model> Trainer<M> {
             accumulated: 0,
             passes: Vec::new(),
             forward: 0,
+            still_wanted: None,
             set: None,
             optimizer: options.optimizer,
             rate: options.rate,

@@ -32,11 +32,12 @@ impl<M: Model> Trainer<M> {
         }
         let (model, program, passes) = (&self.model, &*self.program, &self.passes);
         let dropout = (&self.dropout, self.steps, self.accumulated);
+        let wanted = self.still_wanted.as_ref();
         let failed = Mutex::new(None);
         let decide = |_: usize, slot: usize| {
             let mut pass = passes[slot].lock().unwrap_or_else(PoisonError::into_inner);
             let part = (parts[slot].clone(), targets);
-            let decided = pass.decide(program, model, inputs, part, dropout);
+            let decided = pass.decide((program, wanted), model, inputs, part, dropout);
             let Err(error) = decided else { return };
             let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
             // If several parts fail, the first part's error is returned.
@@ -64,7 +65,7 @@ impl<M: Model> Trainer<M> {
         let weights = training(&mut *self.backend).state().parameters;
         let mut pass = Pass::new(Scheduler::default(), false);
         let dropout = (&self.dropout, self.steps, self.accumulated);
-        pass.wire(&self.model, inputs, (input..input + 1, None), dropout).ok()?;
+        pass.wire(None, &self.model, inputs, (input..input + 1, None), dropout).ok()?;
         pass.not_finite_call(&weights)
     }
 
