@@ -9,6 +9,25 @@ use crate::{Arguments, Kind, NodeId};
 /// *Invariant*: every kind is less than [`kinds`](Self::kinds), and every argument of a node has a
 /// smaller id than the node. Implement these four methods to use the batching policies with your
 /// own intermediate representation. The policies rely on the invariant; [`check_dag`] checks it.
+///
+/// petgraph's algorithms and drawings need a copy, with an edge for each argument:
+///
+/// ```
+/// use edbatch_graph::{Dag, NodeId, parse_text};
+/// use petgraph::{dot::Dot, graph::DiGraph};
+///
+/// let dag = parse_text("3\n7 0\n7 0\n9 2 0 1\n")?;
+/// let nodes = || (0..dag.nodes()).map(NodeId::new);
+/// let mut graph = DiGraph::new();
+/// let indices: Vec<_> = nodes().map(|node| graph.add_node(dag.kind(node))).collect();
+/// for (node, argument) in nodes().flat_map(|n| dag.arguments(n).map(move |a| (n, a))) {
+///     graph.add_edge(indices[argument.index()], indices[node.index()], ());
+/// }
+/// assert!(petgraph::algo::toposort(&graph, None).is_ok());
+/// println!("{:?}", Dot::new(&graph));
+/// # assert_eq!((graph.node_count(), graph.edge_count()), (3, 2));
+/// # Ok::<(), edbatch_graph::TextError>(())
+/// ```
 pub trait Dag {
     /// Returns the number of nodes; ids are `0..nodes()`.
     fn nodes(&self) -> usize;

@@ -32,8 +32,7 @@
 //! A call takes at most tens of nanoseconds; `cargo xtask bench --only growth` prints the time per
 //! node. [`Schedule::check`] is O(nodes + edges).
 //!
-//! The feature `petgraph`, off by default, adds `Petgraph`, a view for petgraph's algorithms;
-//! building it is O(nodes + edges). Without it the crate has no dependencies.
+//! The crate has no dependencies.
 //!
 //! # Example
 //!
@@ -95,8 +94,8 @@
 //! # Where to read next
 //!
 //! [`Network::cell`] and [`CellBuilder`] to write a cell, [`Graph::call`] to call it, [`Cell::dag`]
-//! for the operations inside a cell. With the feature `petgraph`, petgraph's `Dot` draws graphs. In
-//! the sources: `dag.rs`, then `op.rs`, `builder.rs`, `network.rs`, `graph.rs`, `schedule.rs`.
+//! for the operations inside a cell; [`Dag`] shows how to draw a graph with petgraph. In the
+//! sources: `dag.rs`, then `op.rs`, `builder.rs`, `network.rs`, `graph.rs`, `schedule.rs`.
 #![forbid(unsafe_code)]
 
 mod adjoint;
@@ -111,8 +110,6 @@ mod graph;
 mod id;
 mod network;
 mod op;
-#[cfg(feature = "petgraph")]
-mod petgraph;
 mod plain_dag;
 mod schedule;
 mod shape;
@@ -130,8 +127,6 @@ pub use graph::{Appended, Graph};
 pub use id::{Kind, NodeId, Source, Value};
 pub use network::{CellError, Field, Initial, Network, Parameter, Record};
 pub use op::{Op, Reduction, Slope};
-#[cfg(feature = "petgraph")]
-pub use petgraph::{EdgeId, EdgeReference, Edges, Neighbors, Petgraph, Visited};
 pub use plain_dag::PlainDag;
 pub use schedule::{Batch, Schedule, ScheduleError, Violation};
 pub use shape::Shape;

@@ -6,6 +6,5 @@ mod cell;
 mod cell_parts;
 mod dags;
 mod growing;
-mod petgraph;
 mod schedule;
 mod text;
