@@ -1,8 +1,7 @@
 //! Tiny generated data sets for tests and examples, compiled into the library: eight instances
 //! each, under this project's licence.
 //!
-//! The files are in `fixtures/`. The command
-//! `cargo run -p edbatch-datasets --example generate -- datasets/fixtures` generates them again,
+//! The files are in `fixtures/`. The example `generate` of `edbatch-testing` generates them again,
 //! and a test compares them byte by byte with the output of the generators.
 
 use crate::{Error, Lattice, Pair, Sentence, Tree, Vocabulary};

@@ -2,9 +2,7 @@
 //! sentences, pairs and lattices.
 //!
 //! **What it is.** The types [`Tree`], [`Sentence`], [`Pair`], [`Lattice`] and [`Vocabulary`] as
-//! plain data; readers and writers of published formats; seeded generators with the statistics of
-//! real sets ([`generate`]); tiny fixtures ([`fixtures`]); and, with the feature `manifest`, a
-//! manifest of the full sets.
+//! plain data; readers and writers of published formats; and tiny fixtures ([`fixtures`]).
 //!
 //! **When to use it.** To feed the models of this project, or any program that needs the Stanford
 //! Sentiment Treebank, Penn Treebank brackets, `word|TAG`, word lattices, or similar data without a
@@ -48,8 +46,7 @@
 //! ```
 //!
 //! **Where to read next.** [`Tree`]; then `binary.rs`, a typical reader, `lines.rs`, which all
-//! readers use, and `brackets.rs`, the parser of trees; `generate.rs` for the statistics of the
-//! generators.
+//! readers use, and `brackets.rs`, the parser of trees.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -60,12 +57,9 @@ mod binary;
 mod brackets;
 mod error;
 pub mod fixtures;
-pub mod generate;
 mod lattice;
 mod lattice_json;
 mod lines;
-#[cfg(feature = "manifest")]
-pub mod manifest;
 mod nary;
 mod open;
 mod pair;

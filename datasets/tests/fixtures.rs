@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use edbatch_datasets::{fixtures, generate};
+use edbatch_datasets::fixtures;
+use edbatch_testing::generate;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
@@ -17,7 +18,8 @@ fn fixtures_equal_the_generators_output() {
             std::fs::read(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(
             &kept == contents,
-            "{name} differs: cargo run -p edbatch-datasets --example generate -- datasets/fixtures"
+            "{name} differs: cargo run -p edbatch-testing --features generate --example generate \
+             -- datasets/fixtures"
         );
     }
     let kept = std::fs::read_dir(&folder).unwrap().count();

@@ -4,11 +4,11 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use edbatch_datasets::generate::{self, Style};
 use edbatch_datasets::{Lattice, Pair, Sentence, Tree};
 use edbatch_datasets::{
     read_arcs, read_binary_trees, read_lattices, read_nary_trees, read_pairs, read_sentences,
 };
+use edbatch_testing::generate::{self, Style};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 

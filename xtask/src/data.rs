@@ -2,13 +2,14 @@
 //! repository.
 
 mod fetch;
+mod manifest;
 
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use edbatch_datasets::manifest::{Fetch, File, Set, State, manifest};
 
 use crate::{Failure, root};
+use manifest::{Fetch, File, Set, State, manifest};
 
 /// Lists, checks or fetches the full data sets.
 #[derive(clap::Args)]

@@ -10,7 +10,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use edbatch_datasets::{Error, Tree, Vocabulary, generate, read_binary_trees};
+use edbatch_datasets::{Error, Tree, Vocabulary, read_binary_trees};
+use edbatch_testing::generate;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 

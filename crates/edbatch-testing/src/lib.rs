@@ -1,5 +1,6 @@
 //! Support for tests: paths to shared data, a record of skipped tests, and exact counts of
-//! allocations. With the feature `networks`, also random networks, which the benches use too.
+//! allocations. With the features `generate` and `networks`, also random inputs and networks, which
+//! the benches use too.
 //!
 //! A skipped test appends a line to the file named by `EDBATCH_SKIPS`, so that it does not count as
 //! passed: `cargo xtask ci` prints and counts these lines.
@@ -8,6 +9,8 @@
 //! published.
 
 mod allocations;
+#[cfg(feature = "generate")]
+pub mod generate;
 mod killing;
 #[cfg(feature = "networks")]
 pub mod networks;

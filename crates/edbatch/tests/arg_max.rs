@@ -133,7 +133,7 @@ fn inputs_with_outputs_that_are_not_finite_fail_if_only_finite_ones_are_accepted
 fn trees() -> (TreeLstm, Vec<edbatch_datasets::Tree<u32>>) {
     let sizes = TreeSizes { vocabulary: 9, embed: 5, hidden: 13, classes: 5 };
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-    let trees = edbatch_datasets::generate::binary_trees(&mut rng, 16);
+    let trees = edbatch_testing::generate::binary_trees(&mut rng, 16);
     let mut word = || rng.random_range(0..9);
     let trees = trees.iter().map(|tree| tree.map(|_| 0, |_| word())).collect();
     (TreeLstm::new(sizes).unwrap(), trees)

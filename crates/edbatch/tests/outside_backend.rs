@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use edbatch::{Engine, EngineError, EngineOptions, RunError};
-use edbatch_datasets::{Tree, generate};
+use edbatch_datasets::Tree;
 use edbatch_layout::{CellStyle, Lifetimes, Plan, Program};
 use edbatch_models::{Model, TreeLstm, TreeSizes};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, BackendError, Bytes, Cpu, Outputs, Parameters, Part, Precision};
+use edbatch_testing::generate;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
 /// Runs each slot on a machine of its own, which a `Cpu` stands for.

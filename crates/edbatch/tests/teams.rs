@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use edbatch::cuda::{CudaOptions, DevicePrecision, Driver, EmulatedDevice};
 use edbatch::{Engine, EngineOptions, Rows};
-use edbatch_datasets::generate;
 use edbatch_graph::Network;
 use edbatch_layout::{CellStyle, Program};
 use edbatch_models::*;
 use edbatch_runtime::Parameters;
 use edbatch_runtime::kernels::Level;
-use edbatch_testing::skip;
+use edbatch_testing::{generate, skip};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
 #[path = "support/emulated.rs"]

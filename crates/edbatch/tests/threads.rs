@@ -2,9 +2,9 @@
 //! tiles of large batches, columns of small batches, and hoisted rows.
 
 use edbatch::{Engine, EngineError, EngineOptions, InputError, Rows, RunError};
-use edbatch_datasets::generate;
 use edbatch_models::*;
 use edbatch_runtime::{Parameters, ThreadPool};
+use edbatch_testing::generate;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
 fn on_threads<M: Model>(model: M, parameters: Parameters, threads: usize) -> Engine<M> {

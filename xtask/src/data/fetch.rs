@@ -9,8 +9,7 @@ use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use edbatch_datasets::manifest::{Fetch, File, Set, State};
-
+use super::manifest::{Fetch, File, Set, State};
 use crate::Failure;
 
 /// Fetches the files of `set` that are not yet in `dir`. Does nothing for a set that is made by

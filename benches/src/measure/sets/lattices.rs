@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use edbatch_datasets::generate::{self, Style};
 use edbatch_datasets::{Lattice, Vocabulary, read_arcs, read_lattices};
+use edbatch_testing::generate::{self, Style};
 
 use crate::measure::sets::{Set, SetError, Source, file, generated};
 

@@ -23,7 +23,7 @@
 //! millisecond), then microseconds per instance.
 //!
 //! ```
-//! use edbatch_datasets::generate;
+//! use edbatch_testing::generate;
 //! use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 //!
 //! let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
@@ -40,16 +40,14 @@ pub use lattices::{Style, lattices};
 pub use sentences::{pairs, tagged_sentences};
 pub use trees::{binary_trees, nary_trees};
 
+use edbatch_datasets::{Vocabulary, write_lattices, write_pairs, write_sentences, write_trees};
 use rand::Rng;
-
-use crate::vocabulary::Vocabulary;
-use crate::write::{write_lattices, write_pairs, write_sentences, write_trees};
 
 /// Generates every set with `count` instances, and its vocabularies. Returns file names and
 /// contents.
 ///
-/// The example `generate` writes these files to a folder; the fixtures of this crate are made this
-/// way.
+/// The example `generate` writes these files to a folder. The fixtures of `edbatch-datasets` are
+/// made this way.
 pub fn files(rng: &mut impl Rng, count: usize) -> Vec<(&'static str, Vec<u8>)> {
     let binary = binary_trees(rng, count);
     let sentences = tagged_sentences(rng, count);

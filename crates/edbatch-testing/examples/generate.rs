@@ -1,14 +1,15 @@
 //! Writes generated trees, sentences, pairs, lattices and vocabularies in the formats of the real
 //! sets.
 //!
-//!     cargo run -p edbatch-datasets --example generate -- DIR [COUNT] [SEED]
+//!     cargo run -p edbatch-testing --features generate --example generate -- DIR [COUNT] [SEED]
 //!
 //! Without COUNT and SEED it writes the files of `datasets/fixtures`.
 
 use std::error::Error;
 use std::path::PathBuf;
 
-use edbatch_datasets::{fixtures, generate};
+use edbatch_datasets::fixtures;
+use edbatch_testing::generate;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 

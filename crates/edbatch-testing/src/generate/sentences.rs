@@ -1,11 +1,10 @@
 //! Random sentences, tagged or in pairs: lengths by quantiles, words by Zipf's law, tags by a
 //! Markov chain.
 
+use edbatch_datasets::{Pair, Sentence};
 use rand::Rng;
 
 use super::draw::{Quantiles, Zipf, pick, unit};
-use crate::pair::Pair;
-use crate::sentence::Sentence;
 
 /// Generates `count` sentences similar to WikiNER. Every word has one of five tags.
 pub fn tagged_sentences(rng: &mut impl Rng, count: usize) -> Vec<Sentence> {

@@ -1,9 +1,9 @@
 //! Random trees: draw the number of leaves, then split spans until every span is one leaf.
 
+use edbatch_datasets::{Tree, TreeBuilder};
 use rand::Rng;
 
 use super::draw::{Quantiles, Zipf, between, pick, unit};
-use crate::tree::{Tree, TreeBuilder};
 
 /// Generates `count` binary trees similar to the Stanford Sentiment Treebank, with labels `0` to
 /// `4`.

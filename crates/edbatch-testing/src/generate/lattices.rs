@@ -9,10 +9,10 @@
 
 use std::collections::BTreeSet;
 
+use edbatch_datasets::{Lattice, WordArc};
 use rand::Rng;
 
 use super::draw::{Quantiles, Zipf, mix, pick, unit_of};
-use crate::lattice::{Lattice, WordArc};
 
 /// The real set whose statistics [`lattices`] imitates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
