@@ -11,7 +11,7 @@ use crate::Failure;
 use crate::measure::peers::program::Program;
 use crate::record::sorted::{Sorted, groups};
 use crate::record::{Peer, Record};
-use crate::render::headline::{main_rows, rows, speeds};
+use crate::render::headline::{front, main_rows, rows, speeds};
 use crate::render::paper::cortex;
 use crate::render::table::Table;
 use crate::render::tables::TRAINING;
@@ -71,7 +71,7 @@ pub fn blocks(records: &[Record]) -> [(&'static str, Option<String>); 6] {
         Some(format!("{measured}\n\n{table:#}"))
     };
     [
-        ("main", block(speeds("", &main_rows(&rows)))),
+        ("main", block(front(&main_rows(&rows)))),
         ("sizes", block(speeds("", &rows))),
         ("peers", block(peers(&sorted.peers))),
         ("training", block(Table::of("", 2, &TRAINING, &sorted.trainings))),

@@ -108,6 +108,11 @@ impl Row<'_> {
     pub fn over(&self, rival: Rival) -> Option<f64> {
         self.others.iter().find(|(other, _)| *other == rival).map(|(_, speed)| 1.0 / speed)
     }
+
+    /// Returns the cell of that speed, a dash if it is not known.
+    fn ratio(&self, rival: Rival) -> String {
+        self.over(rival).map_or("-".into(), |ratio| format!("{ratio:.1}"))
+    }
 }
 
 /// Returns a row for every workload and size of our system, on the smallest number of threads.
@@ -245,6 +250,21 @@ pub fn why(rows: &[Row<'_>], sorted: &Sorted<'_>) -> String {
     )
 }
 
+/// Returns the table of our speed and of ratios to other programs and to the paper's system.
+pub fn front(rows: &[Row<'_>]) -> Table {
+    let rivals = [Rival::Peer(Program::PyTorch), Rival::Peer(Program::DyNet), Rival::Paper];
+    let names = rivals.iter().map(|rival| format!("/ {}", rival.name()));
+    let header = ["model, inputs", "inputs/s"].map(String::from);
+    let mut table = Table::new("", 1, header.into_iter().chain(names));
+    for row in rows {
+        let Case { model, input, .. } = &row.ours.case;
+        let speed = whole(row.ours.instances_per_second);
+        let cells = [format!("`{model}`, {input}"), speed].into_iter();
+        table.rows.push(cells.chain(rivals.iter().map(|&rival| row.ratio(rival))).collect());
+    }
+    table
+}
+
 /// Returns the table of our speed, the spread, the fraction of the peak, and ratios to rivals.
 pub fn speeds(title: &str, rows: &[Row<'_>]) -> Table {
     let measured = |rival: &Rival| rows.iter().any(|row| row.over(*rival).is_some());
@@ -259,8 +279,7 @@ pub fn speeds(title: &str, rows: &[Row<'_>]) -> Table {
         cells.push(whole(row.ours.instances_per_second));
         cells.push(percent(row.ours.spread));
         cells.push(percent(row.ours.fraction_of_peak));
-        let ratio = |rival: &Rival| row.over(*rival).map_or("-".into(), |r| format!("{r:.1}"));
-        cells.extend(rivals.iter().map(ratio));
+        cells.extend(rivals.iter().map(|&rival| row.ratio(rival)));
         table.rows.push(cells);
     }
     table

@@ -13,6 +13,8 @@ macro_rules! pages {
 pages! {
     FirstSteps "first-steps.md"
     OwnModel "own-model.md"
+    OneEngine "engine.md"
+    OneCrate "crates.md"
     Growing "growing.md"
     Pytorch "pytorch.md"
     Training "training.md"

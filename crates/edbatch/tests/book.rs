@@ -96,6 +96,12 @@ fn lies_in(path: &Path, folder: &Path) -> bool {
 }
 
 #[test]
+fn the_front_page_is_short() {
+    let lines = fs::read_to_string(root().join("README.md")).unwrap().lines().count();
+    assert!(lines <= 180, "README.md has {lines} lines");
+}
+
+#[test]
 fn every_page_with_rust_is_tested() {
     let tested = include_str!("../src/book.rs");
     for page in pages(&root().join("docs")) {
@@ -110,8 +116,9 @@ fn every_page_with_rust_is_tested() {
 #[cfg(unix)]
 #[test]
 fn commands_print_what_the_book_says() {
-    let mut compared = 0;
-    for page in pages(&root().join("docs")) {
+    let (mut compared, mut pages) = (0, pages(&root().join("docs")));
+    pages.push(root().join("README.md"));
+    for page in pages {
         let text = fs::read_to_string(&page).unwrap();
         let blocks = blocks(&text);
         if !blocks.iter().any(|&(word, _)| word == "sh") {
@@ -119,10 +126,12 @@ fn commands_print_what_the_book_says() {
         }
         let name = page.file_stem().expect("a file has a name").to_string_lossy();
         let folder = unix::Folder::new(&name);
+        // The front page shows a result within twenty seconds of a built command.
+        let limit = if name == "README" { "20" } else { "600" };
         for (index, (_, commands)) in
             blocks.iter().enumerate().filter(|(_, (word, _))| *word == "sh")
         {
-            let printed = folder.run(commands);
+            let printed = folder.run(commands, limit);
             if let Some(("text", expected)) = blocks.get(index + 1).map(|(w, text)| (*w, text)) {
                 assert!(unix::fits(expected, &printed), "{name}: {commands}printed\n{printed}");
                 compared += 1;
@@ -150,12 +159,12 @@ mod unix {
             Self(folder)
         }
 
-        /// Runs commands and returns their output.
-        pub(crate) fn run(&self, commands: &str) -> String {
+        /// Runs commands for at most some seconds, and returns their output.
+        pub(crate) fn run(&self, commands: &str, limit: &str) -> String {
             let binary = Path::new(env!("CARGO_BIN_EXE_edbatch")).parent().unwrap();
             let path = format!("{}:{}", binary.display(), env::var("PATH").unwrap_or_default());
-            let mut shell = Command::new("sh");
-            shell.args(["-e", "-c", commands]).env("PATH", path).current_dir(&self.0);
+            let mut shell = Command::new("timeout");
+            shell.args([limit, "sh", "-e", "-c", commands]).env("PATH", path).current_dir(&self.0);
             let output = shell.output().unwrap();
             let errors = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success(), "{commands}failed: {errors}");
