@@ -101,30 +101,33 @@ fn tensors_of_16_bits_are_read() {
 
 #[test]
 fn a_missing_tensor_is_shown_with_the_one_that_ends_alike() {
-    let missing = "tensor embed is missing; the model needs it with shape";
+    let missing = "tensor embed.weight is missing; the model needs it with shape";
     for (name, other) in [
-        ("module.embed", "module.embed"),
-        ("model.encoder.embed", "model.encoder.embed"),
-        ("embed.weight", ""),
-        ("embedded", ""),
+        ("module.embed.weight", "module.embed.weight"),
+        ("model.encoder.embed.weight", "model.encoder.embed.weight"),
+        ("embed", ""),
+        ("embed.weights", ""),
     ] {
-        let message = error_after(|entries| tensor(entries, "embed").0 = name.into());
+        let message = error_after(|entries| tensor(entries, "embed.weight").0 = name.into());
         let expected = match other {
             "" => "]".into(),
-            _ => format!("; if {other} is this tensor, rename it to embed"),
+            _ => format!("; if {other} is this tensor, rename it to embed.weight"),
         };
         assert!(message.starts_with(missing) && message.ends_with(&expected), "{message}");
     }
     // All names have the prefix. The one with more equal parts is nearer, whatever the order.
     let message = error_after(|entries| {
         entries.iter_mut().for_each(|(name, ..)| name.insert_str(0, "module."));
-        let (_, dtype, shape, data) = tensor(entries, "module.embed").clone();
-        entries.push(("a.embed".into(), dtype, shape, data));
+        let (_, dtype, shape, data) = tensor(entries, "module.embed.weight").clone();
+        entries.push(("a.embed.weight".into(), dtype, shape, data));
     });
-    assert!(message.ends_with("if a.embed is this tensor, rename it to embed"), "{message}");
+    assert!(
+        message.ends_with("if a.embed.weight is this tensor, rename it to embed.weight"),
+        "{message}"
+    );
     let message = error_after(|entries| {
         tensor(entries, "leaf.w_i").0 = "module.leaf.w_i".into();
-        let (_, dtype, shape, data) = tensor(entries, "embed").clone();
+        let (_, dtype, shape, data) = tensor(entries, "embed.weight").clone();
         entries.push(("a.w_i".into(), dtype, shape, data));
     });
     assert!(message.ends_with("if module.leaf.w_i is this tensor, rename it to leaf.w_i"));
@@ -159,7 +162,7 @@ fn a_shape_that_does_not_fit_is_shown_with_the_sizes_of_the_folder() {
         let text = std::fs::read_to_string(&file).unwrap() + "zebra\n";
         std::fs::write(file, text).unwrap();
     });
-    assert!(message.contains("tensor embed: ") && message.contains("lines of vocab.txt, "));
+    assert!(message.contains("tensor embed.weight: ") && message.contains("lines of vocab.txt, "));
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn long_names_do_not_hide_the_operation() {
     for (from, to) in [
         ("[3, 4]", "[3, 40]"),
         ("\"op\": \"add\"", "\"op\": \"added\""),
-        ("[3, 4]", "[3, 2]"),
+        ("[3, 4]", "[3, 4, 4]"),
         ("\"op\": \"add\"", "\"op\": 7"),
     ] {
         let text = NETWORK.replacen("\"node\"", &format!("\"{name}\""), 1).replacen(from, to, 1);

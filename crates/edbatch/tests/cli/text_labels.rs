@@ -134,7 +134,7 @@ fn numbers_far_beyond_the_size_of_a_file_are_refused() {
     assert_eq!(notice, "edbatch: 1 classes, 80000 characters, 0 words\n");
 }
 
-/// The pair of an empty source counts: its targets are those of its translation, and the end.
+/// The pair of an empty source counts: its targets are the words of its translation, and the end.
 #[test]
 fn an_empty_source_is_trained_with_its_targets() {
     let scratch = Scratch::new("empty-source");
