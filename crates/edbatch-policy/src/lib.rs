@@ -43,7 +43,7 @@
 //! | [`LookAhead`], `critical:soft` | like `Critical` | R, and users of ready kinds | 1.161 | 1.010 | 1.095 | 1.1–1.35 | the same, for lattices with sums |
 //! | [`LookAhead`], [learned](fn@learn_rule) | like `Critical` | R, and users of ready kinds | 1.159 | 1.008 | 1.083 | 1.1–1.25 | if a batch is expensive, and there are graphs to learn on |
 //! | [`Beam`] of width 32 | 1 to tens of ms | none | 1.130 | 1.008 | 1.066 | 16–190 | if a plan is used many times |
-//! | [`Beam::exact`], [`branch_and_bound`] | unlimited | none | optimal | optimal | optimal | | small graphs, such as cells |
+//! | [`Beam::exact`] | unlimited | none | optimal | optimal | optimal | | small graphs, such as cells |
 //! | [`exhaustive`](fn@exhaustive) | exponential | none | optimal | optimal | optimal | | tests |
 //!
 //! The default is not `critical:pair`, because the gain is too small. Of our models only two-type
@@ -112,7 +112,7 @@ pub use policies::{
 };
 pub use policy::{AnyPolicy, Policy, schedule, schedule_into};
 pub use scheduler::Scheduler;
-pub use search::{Beam, Found, branch_and_bound, exhaustive, exhaustive_within, replay};
+pub use search::{Beam, exhaustive, exhaustive_within};
 
 /// The README's example, compiled and run by the tests.
 #[cfg(doctest)]

@@ -1,4 +1,4 @@
-//! Searches for short schedules: a beam search as a policy, and branch and bound.
+//! Searches for short schedules: a beam search as a policy, and exhaustive search.
 
 mod beam;
 mod exhaustive;
@@ -6,7 +6,7 @@ mod exhaustive;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use edbatch_graph::{Dag, Kind, Schedule};
+use edbatch_graph::Kind;
 
 pub use exhaustive::{exhaustive, exhaustive_within};
 
@@ -17,20 +17,6 @@ use beam::Problem;
 
 /// The maximum number of bytes for the states of a level of the search.
 const MAX_BYTES: usize = 1 << 30;
-
-/// The result of a search.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Found {
-    /// The kinds of the batches, in order.
-    pub kinds: Vec<Kind>,
-    /// A lower bound: no schedule has fewer batches.
-    pub bound: usize,
-    /// True if [`kinds`](Self::kinds) is known to be optimal: it reaches the bound, or the search
-    /// dropped no state that could be better.
-    pub proved: bool,
-    /// The number of states, which are sets of completed nodes, that were visited.
-    pub states: u64,
-}
 
 /// Plans the whole run by a beam search when it is started, and then returns the plan step by step.
 ///
@@ -55,8 +41,21 @@ impl Beam {
         Self::of_widths(width..=width)
     }
 
-    /// A search that doubles its width until its schedule is proved optimal, like
-    /// [`branch_and_bound`], or until the states of a level take a gibibyte or memory is exhausted.
+    /// A search by branch and bound: it doubles its width, each time for schedules shorter than the
+    /// best known one, until it drops no state for lack of width, which proves that schedule
+    /// optimal; or until the states of a level take a gibibyte or memory is exhausted.
+    ///
+    /// ```
+    /// use edbatch_policy::{Beam, Policy, schedule};
+    ///
+    /// // Chains that read 0 1 1, 1 0 1 and 1 1 0: their shortest common supersequence is
+    /// // 1 0 1 1 0.
+    /// let dag = "9\n0 0\n1 1 0\n1 1 1\n1 0\n0 1 3\n1 1 4\n1 0\n1 1 6\n0 1 7\n";
+    /// let dag = edbatch_graph::parse_text(dag)?;
+    /// let mut exact = Beam::exact();
+    /// assert_eq!((schedule(&dag, &mut exact).len(), exact.proved()), (5, true));
+    /// # Ok::<(), edbatch_graph::TextError>(())
+    /// ```
     #[must_use]
     pub fn exact() -> Self {
         Self::of_widths(1..=usize::MAX)
@@ -76,9 +75,9 @@ impl Beam {
 impl Policy for Beam {
     fn start(&mut self, frontier: &Frontier) {
         let started = Instant::now();
-        let is_over = |_| self.within.is_some_and(|time| started.elapsed() >= time);
-        let found = search(frontier, self.widths.clone(), &mut { is_over });
-        (self.plan, self.returned, self.proved) = (found.kinds, 0, found.proved);
+        let is_over = || self.within.is_some_and(|time| started.elapsed() >= time);
+        (self.plan, self.proved) = search(frontier, self.widths.clone(), &is_over);
+        self.returned = 0;
     }
 
     fn next(&mut self, _: &Frontier) -> Kind {
@@ -95,56 +94,35 @@ impl Policy for Beam {
     }
 }
 
-/// Searches for an optimal schedule by branch and bound: beam searches of doubled width, each for
-/// schedules shorter than the best known one. When a search drops no state for lack of width, the
-/// best schedule is optimal. `stop` is called many times with the number of states visited so far,
-/// and ends the search if it returns true. The search also ends when the states of a level take a
-/// gibibyte, or when memory is exhausted.
-///
-/// ```
-/// use edbatch_policy::branch_and_bound;
-///
-/// // Chains that read 0 1 1, 1 0 1 and 1 1 0: their shortest common supersequence is 1 0 1 1 0.
-/// let dag = "9\n0 0\n1 1 0\n1 1 1\n1 0\n0 1 3\n1 1 4\n1 0\n1 1 6\n0 1 7\n";
-/// let dag = edbatch_graph::parse_text(dag)?;
-/// let found = branch_and_bound(&dag, |states| states > 1_000_000);
-/// assert!(found.proved && found.kinds.len() == 5 && found.bound == 3);
-/// # Ok::<(), edbatch_graph::TextError>(())
-/// ```
-#[must_use]
-pub fn branch_and_bound(dag: &impl Dag, mut stop: impl FnMut(u64) -> bool) -> Found {
-    search(&Frontier::new(dag), 1..=usize::MAX, &mut stop)
-}
-
-/// Searches repeatedly, doubling the width from the start of `widths` to its end.
+/// Searches repeatedly, doubling the width from the start of `widths` to its end, until `is_over`.
+/// Returns the kinds of the batches, and true if they are known to be optimal: their number is the
+/// lower bound, or the search dropped no state that could be better.
 fn search(
     frontier: &Frontier,
     widths: RangeInclusive<usize>,
-    stop: &mut dyn FnMut(u64) -> bool,
-) -> Found {
+    is_over: &dyn Fn() -> bool,
+) -> (Vec<Kind>, bool) {
     let (mut core, last) = core(&quotient(frontier));
     let mut best = kinds_of(&mut core, &mut Critical::new());
     core.rewind();
     let Some(problem) = Problem::new(core) else {
         let kinds = kinds_of(&mut frontier.clone(), &mut Critical::new());
         let bound = Chains::new(frontier).bound();
-        return Found { proved: kinds.len() == bound, kinds, bound, states: 0 };
+        let proved = kinds.len() == bound;
+        return (kinds, proved);
     };
     let widest = (MAX_BYTES / problem.state_bytes()).max(*widths.start()).min(*widths.end());
     let mut width = *widths.start();
-    let mut states = 0;
     let mut proved = best.len() == problem.bound();
     while !proved {
-        let pass = problem.pass(width, best.len(), &mut |more| stop(states + more));
-        states += pass.states;
+        let pass = problem.pass(width, best.len(), is_over);
         best = pass.found.unwrap_or(best);
         proved = pass.closed || best.len() == problem.bound();
-        if width >= widest || pass.is_exhausted || stop(states) {
+        if width >= widest || pass.is_exhausted || is_over() {
             break;
         }
         width = width.saturating_mul(2).min(widest);
     }
-    let bound = problem.bound() + last.len();
     best.extend(last);
     if !proved {
         // On the quotient `Critical` breaks ties differently, and sometimes needs one more batch.
@@ -153,7 +131,7 @@ fn search(
             best = by_critical;
         }
     }
-    Found { kinds: best, bound, proved, states }
+    (best, proved)
 }
 
 /// The kinds of the batches that a policy makes, in order.
@@ -169,16 +147,4 @@ fn core(frontier: &Frontier) -> (Frontier, Vec<Kind>) {
     let kinds = (0..frontier.kinds()).map(Kind::new);
     let last = kinds.filter(|&kind| frontier.total(kind) > 0 && !frontier.is_read(kind));
     (without_kinds(frontier, |kind| !frontier.is_read(kind)), last.collect())
-}
-
-/// Returns the schedule whose batches have these kinds, in this order.
-#[must_use]
-pub fn replay(dag: &impl Dag, kinds: &[Kind]) -> Schedule {
-    let mut frontier = Frontier::new(dag);
-    let mut schedule = Schedule::new();
-    for &kind in kinds {
-        let count = frontier.ready(kind).len();
-        schedule.push(kind, frontier.run(kind, count));
-    }
-    schedule
 }

@@ -99,8 +99,6 @@ pub(crate) struct Pass {
     pub(crate) found: Option<Vec<Kind>>,
     /// True if no state was dropped for lack of width.
     pub(crate) closed: bool,
-    /// The number of states that were created.
-    pub(crate) states: u64,
     /// True if the search ended because memory is exhausted.
     pub(crate) is_exhausted: bool,
 }
@@ -136,15 +134,10 @@ impl Problem {
             + size_of::<State>()
     }
 
-    /// Searches level by level for a schedule of fewer than `known` batches. `stop` is called for
-    /// every state, with the number of states created in this pass.
-    pub(crate) fn pass(
-        &self,
-        width: usize,
-        known: usize,
-        stop: &mut dyn FnMut(u64) -> bool,
-    ) -> Pass {
-        let mut pass = Pass { found: None, closed: true, states: 0, is_exhausted: false };
+    /// Searches level by level for a schedule of fewer than `known` batches. `is_over` is asked
+    /// before every state.
+    pub(crate) fn pass(&self, width: usize, known: usize, is_over: &dyn Fn() -> bool) -> Pass {
+        let mut pass = Pass { found: None, closed: true, is_exhausted: false };
         let mut known = known;
         let mut steps: Vec<(u32, Kind)> = Vec::new();
         let mut level = vec![self.root.clone()];
@@ -165,7 +158,7 @@ impl Problem {
             pass.closed &= keep_best(&mut children, &mut hashes, width);
             let mut next: Vec<State> = Vec::with_capacity(children.len());
             for child in &children {
-                if stop(pass.states) {
+                if is_over() {
                     pass.closed = false;
                     break 'levels;
                 }
@@ -174,7 +167,6 @@ impl Problem {
                 steps.push((state.step, child.kind));
                 state.step = u32::try_from(steps.len()).expect("fewer than 2^32 states");
                 self.run(&mut state, child.kind);
-                pass.states += 1;
                 if state.remaining > 0 {
                     next.push(state);
                 } else if state.batches < known {

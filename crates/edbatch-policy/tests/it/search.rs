@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use edbatch_graph::{Dag, Kind, PlainDag};
 use edbatch_policy::{
-    Beam, Critical, Frontier, Policy, Sufficient, branch_and_bound, exhaustive, lower_bound,
-    quotient, replay, schedule,
+    Beam, Critical, Frontier, Policy, Sufficient, exhaustive, lower_bound, quotient, schedule,
 };
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -13,10 +12,6 @@ use rand::rngs::Xoshiro256PlusPlus;
 
 use crate::supersequence::{chains_of, random_strings};
 use crate::support;
-
-fn batches(dag: &impl Dag, mut policy: impl Policy) -> usize {
-    count(dag, &mut policy)
-}
 
 fn count(dag: &impl Dag, policy: &mut impl Policy) -> usize {
     let schedule = schedule(dag, policy);
@@ -26,34 +21,24 @@ fn count(dag: &impl Dag, policy: &mut impl Policy) -> usize {
 
 proptest! {
     #[test]
-    fn branch_and_bound_finds_a_shortest_schedule(dag in support::dags(13, 3)) {
-        let found = branch_and_bound(&dag, |_| false);
-        let best = exhaustive(&dag).len();
-        prop_assert!(found.proved);
-        let schedule = replay(&dag, &found.kinds);
-        prop_assert_eq!(schedule.check(&dag), Ok(()));
-        prop_assert_eq!(schedule.len(), best);
+    fn exact_search_finds_a_shortest_schedule(dag in support::dags(13, 3)) {
+        let mut exact = Beam::exact();
+        prop_assert_eq!(count(&dag, &mut exact), exhaustive(&dag).len());
+        prop_assert!(exact.proved());
     }
 
-    /// A stopped search still returns a valid schedule, and claims no false proof.
+    /// With any time limit the schedule is at most as long as `Critical`'s, and no proof is false.
     #[test]
-    fn branch_and_bound_may_be_stopped_at_any_time(
-        dag in support::dags(30, 4), budget in 0_u64..50
-    ) {
-        let found = branch_and_bound(&dag, |states| states >= budget);
-        prop_assert_eq!(replay(&dag, &found.kinds).check(&dag), Ok(()));
-        if found.proved {
-            prop_assert_eq!(found.kinds.len(), branch_and_bound(&dag, |_| false).kinds.len());
-        }
-    }
-
-    /// With any time limit the schedule is at most as long as `Critical`'s.
-    #[test]
-    fn searches_respect_time_limits(dag in support::dags(40, 5), nanoseconds in 1_u64..200_000) {
+    fn searches_respect_time_limits(dag in support::dags(30, 4), nanoseconds in 1_u64..200_000) {
         let time = Duration::from_nanos(nanoseconds);
-        let by_critical = batches(&dag, Critical::new());
-        prop_assert!(batches(&dag, Beam::new(8).within(time)) <= by_critical);
-        prop_assert!(batches(&dag, Beam::exact().within(time)) <= by_critical);
+        let by_critical = count(&dag, &mut Critical::new());
+        prop_assert!(count(&dag, &mut Beam::new(8).within(time)) <= by_critical);
+        let mut exact = Beam::exact().within(time);
+        let found = count(&dag, &mut exact);
+        prop_assert!(found <= by_critical);
+        if exact.proved() {
+            prop_assert_eq!(found, count(&dag, &mut Beam::exact()));
+        }
     }
 
     /// Every order of kinds makes batches of the same sizes, by weight.
@@ -84,7 +69,7 @@ proptest! {
         let shared = common_subsequence(&strings[0], &strings[1]);
         let dag = chains_of(&strings, 3);
         prop_assert_eq!(exhaustive(&dag).len(), 14 - shared);
-        prop_assert_eq!(branch_and_bound(&dag, |_| false).kinds.len(), 14 - shared);
+        prop_assert_eq!(count(&dag, &mut Beam::exact()), 14 - shared);
     }
 }
 
@@ -102,7 +87,7 @@ fn common_subsequence(p: &[Kind], q: &[Kind]) -> usize {
 fn beam_search_beats_critical_on_random_strings() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
     let dag = chains_of(&random_strings(8, 40, 4, &mut rng), 4);
-    let (critical, beam) = (batches(&dag, Critical::new()), batches(&dag, Beam::new(256)));
+    let (critical, beam) = (count(&dag, &mut Critical::new()), count(&dag, &mut Beam::new(256)));
     assert!(beam < critical, "{beam} < {critical}");
     assert!(lower_bound(&dag) < beam);
 }
@@ -110,9 +95,9 @@ fn beam_search_beats_critical_on_random_strings() {
 #[test]
 fn beam_search_is_at_least_as_good_as_critical_on_published_graphs() {
     for (name, dag) in support::published_graphs() {
-        let by_beam = batches(&dag, Beam::new(4));
+        let by_beam = count(&dag, &mut Beam::new(4));
         assert!(
-            lower_bound(&dag) <= by_beam && by_beam <= batches(&dag, Critical::new()),
+            lower_bound(&dag) <= by_beam && by_beam <= count(&dag, &mut Critical::new()),
             "{name}"
         );
     }
@@ -132,6 +117,6 @@ fn exact_search_proves_schedules_that_exceed_the_bound() {
 #[test]
 fn an_empty_graph_has_an_empty_schedule() {
     let dag = PlainDag::new(["a"]);
-    assert_eq!(batches(&dag, Beam::new(3)), 0);
+    assert_eq!(count(&dag, &mut Beam::new(3)), 0);
     assert_eq!((lower_bound(&dag), exhaustive(&dag).len()), (0, 0));
 }
