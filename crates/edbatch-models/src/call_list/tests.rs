@@ -63,95 +63,16 @@ fn lines_are_read_and_written() {
     check(r#"{"calls": []}"#, "emit 0");
 }
 
+/// Lines, each above its error.
+const FAULTS: &str = include_str!("faults.txt");
+
 #[test]
 fn faults_have_a_place_and_an_expectation() {
-    let syntax = "{\"calls\": [[\"cell\", row, value, [value, …]], …], \"emit\": [value, …]}";
-    let eof = "the end of the text (EOF while parsing";
-    check("", &format!("1:1: expected {syntax}, got {eof} a value)"));
-    check("{", &format!("1:2: expected {syntax}, got {eof} an object)"));
-    check("[]", &format!("1:1: expected {syntax}, got sequence"));
-    check("{}", "1:2: expected the member `calls`, got an object without it");
-    check(
-        r#"{"calls": [], "x": 1}"#,
-        "1:17: expected one of `give`, `calls`, `emit`, `targets`, got the unknown member `x`",
-    );
-    check(
-        r#"{"calls": [], "calls": []}"#,
-        "1:21: expected the member `calls` once, got it a second time",
-    );
-    check(r#"{"calls": 1}"#, "1:11: expected a list of calls, got integer `1`");
-    check(
-        r#"{"calls": [1]}"#,
-        "1:12: expected a call, [\"cell\", row, value, [value, …]], got integer `1`",
-    );
-    check(r#"{"calls": [[]]}"#, "1:13: expected the name of a cell, got an empty call");
-    check(r#"{"calls": [["lead"]]}"#, "1:18: expected a cell of the network, got \"lead\"");
-    let row = "a row of table token of cell leaf";
-    check(r#"{"calls": [["leaf"]]}"#, &format!("1:19: expected {row}, got the end of the call"));
-    check(r#"{"calls": [["leaf", -1]]}"#, &format!("1:22: expected {row}, got integer `-1`"));
-    check(
-        r#"{"calls": [["leaf", 1.5]]}"#,
-        &format!("1:23: expected {row}, got floating point `1.5`"),
-    );
-    check(
-        r#"{"calls": [["leaf", 9]]}"#,
-        "1:12: expected a call that fits its cell, got call of leaf: token: row 9 does not exist: \
-         the table has 9",
-    );
-    check(
-        r#"{"calls": [["leaf", 4, 1]]}"#,
-        "1:25: expected the end of the call of cell leaf, got another item",
-    );
-    check(
-        r#"{"calls": [["sum", -1]]}"#,
-        "1:22: expected a value for rest of cell sum, got the end of the call",
-    );
-    check(
-        r#"{"calls": [["sum", -1, -1]]}"#,
-        "1:25: expected a list of values for rest of cell sum, got integer `-1`",
-    );
-    check(
-        r#"{"calls": [["sum", -1, []]]}"#,
-        "1:12: expected a call that fits its cell, got call of sum: rest: expected at least one \
-         value, got none",
-    );
-    let number = "the number of an earlier value, below";
-    check(
-        r#"{"calls": [["leaf", 0], ["sum", 0, [1]]]}"#,
-        &format!(
-            "1:25: expected {number} 1, or of an initial value, from -1 to -1, got 1 (rest of cell sum)"
-        ),
-    );
-    check(
-        r#"{"calls": [["sum", -2, [-1]]]}"#,
-        &format!(
-            "1:12: expected {number} 0, or of an initial value, from -1 to -1, got -2 (first of cell sum)"
-        ),
-    );
-    check(
-        r#"{"calls": [["sum", -2147483648, [-1]]]}"#,
-        &format!(
-            "1:12: expected {number} 0, or of an initial value, from -1 to -1, got -2147483648 (first of cell sum)"
-        ),
-    );
-    check(
-        r#"{"give": [["pair", [0, 0, 0]]], "calls": [["sum", 0, [-1]]]}"#,
-        "1:43: expected a call that fits its cell, got call of sum: first: expected a value of \
-         record state, got one of pair",
-    );
-    check(
-        r#"{"give": [["pair", [0, 0]]], "calls": []}"#,
-        "1:11: expected a given value that fits its record, got a given value of record pair: \
-         expected 3 elements, got 2",
-    );
-    check(
-        r#"{"give": [["x", []]], "calls": []}"#,
-        "1:14: expected a record of the network, got \"x\"",
-    );
-    check(
-        r#"{"give": [["state"]], "calls": []}"#,
-        "1:19: expected the elements of a state, got the end of the given value",
-    );
+    for case in FAULTS.lines().collect::<Vec<_>>().chunks(2) {
+        check(case[0], case[1]);
+    }
+    let error = CallList::from_json(&network(), "").unwrap_err().to_string();
+    assert!(error.ends_with("got the end of the text (EOF while parsing a value)"), "{error}");
     for (element, got) in [
         ("3.5e38", "a number in the range of 32-bit floats, got 3.5e38"),
         ("\"1\"", "a number, got \"1\""),
@@ -163,20 +84,6 @@ fn faults_have_a_place_and_an_expectation() {
         let expected = format!("expected {got} (element 1 of a state)");
         assert!(error.ends_with(&expected), "{error}");
     }
-    check(
-        r#"{"calls": [["leaf", 0]], "emit": [0, 1]}"#,
-        &format!("1:38: expected {number} 1, or of an initial value, from -1 to -1, got 1 (emit)"),
-    );
-    let targets = "targets that fit the emitted values, got targets:";
-    check(
-        r#"{"calls": [["leaf", 0]], "emit": [0], "targets": [1, 1]}"#,
-        &format!("1:50: expected {targets} expected one for each of 1 emitted values, got 2"),
-    );
-    check(
-        r#"{"calls": [["leaf", 0]], "emit": [0], "targets": [2]}"#,
-        &format!("1:50: expected {targets} expected a class below 2 for emitted value 0, got 2"),
-    );
-    check(r#"{"calls": []} x"#, "1:15: expected valid JSON, got \"x\" (trailing characters)");
 }
 
 #[test]

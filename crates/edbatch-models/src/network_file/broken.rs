@@ -5,7 +5,8 @@ use super::*;
 /// A network in which every kind of item occurs.
 const NETWORK: &str = r#"{"edbatch_network": 1,
 "records": [{"name": "state", "fields": [{"name": "h", "shape": [4]}]}],
-"parameters": [{"name": "embed", "shape": [9, 4]}, {"name": "w", "shape": [4, 4]}, {"name": "z", "shape": [4]}],
+"parameters": [{"name": "embed", "shape": [9, 4]}, {"name": "w", "shape": [4, 4]},
+{"name": "z", "shape": [4]}],
 "initial_values": [{"record": "state", "parameters": ["z"]}],
 "cells": [{"name": "node", "record": "state",
 "tables": [{"name": "word", "parameter": "embed"}, {"name": "side", "size": 4}],
@@ -23,17 +24,14 @@ const NETWORK: &str = r#"{"edbatch_network": 1,
 
 /// Changes of the network, each with the item that the error names.
 const BROKEN: &str = r#"
-"h", "shape": [4] => "h", "shape": [0] => record state: field h
 "h", "shape": [4] => "h", "shape": [] => record state: field h
 "h", "shape": [4] => "h", "shape": [2, 2, 2] => record state: field h
-"h", "shape": [4] => "h", "shape": [1, 1, 1, 1] => record state: field h
 "h", "shape": [4] => "h", "shape": [-4] => record state: field h
 "h", "shape": [4] => "h", "shape": [4.0] => record state: field h
 "h", "shape": [4] => "h", "shape": 4 => record state: field h
 "h", "shape": [4] => "h", "shape": [18446744073709551616] => record state: field h
 "h", "shape": [4] => "h" => record state: field h
 "h", "shape": [4] => "h", "shape": [4], "kind": 1 => record state: field h
-"w", "shape": [4, 4] => "w", "shape": [4, 0] => parameter w
 "w", "shape": [4, 4] => "w", "shape": [4294967296, 4294967296] => parameter w
 "w", "shape": [4, 4] => "w", "shape": [4, -1] => parameter w
 "w", "shape": [4, 4] => "w", "shape": null => parameter w
@@ -62,7 +60,6 @@ const BROKEN: &str = r#"
 "outputs": [7] => "outputs": [] => cell node: return
 "outputs": [7] => "output": [7] => cell node
 "table": 0 => "table": -1 => cell node: v0, lookup
-"table": 0 => "table": 1 => cell node: v0, lookup
 "table": 0 => "table": "word" => cell node: v0, lookup
 "table": 0 => "table": 0, "operands": [] => cell node: v0, lookup
 "port": 1 => "port": 2 => cell node: v1, sum
@@ -73,8 +70,6 @@ const BROKEN: &str = r#"
 "value": 1, "shape": [4] => "value": 1, "shape": [65536, 65536] => cell node: v4, constant
 "value": 1, "shape": [4] => "value": 1, "shape": [9223372036854775808, 2] => cell node: v4, constant
 "value": 1, "shape": [4] => "value": 1, "shape": 4 => cell node: v4, constant
-"value": 1, "shape": [4] => "value": 1e39, "shape": [4] => cell node: v4, constant
-"value": 1, "shape": [4] => "value": "NaN", "shape": [4] => cell node: v4, constant
 "value": 1, "shape": [4] => "value": 1 => cell node: v4, constant
 "shape": [2, 2], "operands" => "shape": [2, 3], "operands" => cell node: v6, reshape
 "shape": [2, 2], "operands" => "shape": [0, 2], "operands" => cell node: v6, reshape

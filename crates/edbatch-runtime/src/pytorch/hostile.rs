@@ -203,22 +203,10 @@ fn halves_of_floats_are_split_as_floats() {
 
 /// Names of tensors that are, or nearly are, of a recurrent module.
 fn name() -> impl Strategy<Value = String> {
-    let module = prop::sample::select(vec!["", "enc.", "dec.", "rnn.", "rnn_reverse.", "enc.rnn."]);
-    let part = prop::sample::select(vec![
-        "weight_ih_l",
-        "weight_hh_l",
-        "bias_ih_l",
-        "bias_hh_l",
-        "weight_hr_l",
-    ]);
-    let layer = prop::sample::select(vec!["0", "1", "00", "+0", ""]);
-    let suffix = prop::sample::select(vec!["", "_reverse", "."]);
-    let stacked = (module.clone(), part, layer.clone(), suffix)
-        .prop_map(|(module, part, layer, suffix)| format!("{module}{part}{layer}{suffix}"));
-    let letter = prop::sample::select(vec!["w_", "u_", "b_", "d_", "w"]);
-    let gate = prop::sample::select(vec!["i", "f", "g", "o", "r", "z", "c", ""]);
-    let split = (module, layer, letter, gate)
-        .prop_map(|(module, layer, letter, gate)| format!("{module}{layer}.{letter}{gate}"));
+    let (module, layer) = (r"((enc|dec|rnn|rnn_reverse|enc\.rnn)\.)?", r"(0|1|00|\+0)?");
+    let stacked = format!(r"{module}(weight|bias)_(ih|hh|hr)_l{layer}(_reverse|\.)?");
+    let split = format!(r"{module}{layer}\.([wubd]_|w)[ifgorzc]?");
+    let [stacked, split] = [stacked, split].map(|it| prop::string::string_regex(&it).unwrap());
     prop_oneof![stacked, split, ".{0,4}"]
 }
 

@@ -121,27 +121,25 @@ fn floats_of_16_bits_are_read_exactly() {
     let bytes: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
     let read =
         |dtype| floats("w", &TensorView::new(dtype, vec![1 << 16], &bytes).unwrap()).unwrap();
-    let sign = |bits: u16| if bits >> 15 == 0 { 1.0 } else { -1.0 };
-    for (bits, got) in (0..=u16::MAX).zip(read(Dtype::F16)) {
-        let (exponent, mantissa) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
-        let expected = sign(bits)
-            * match exponent {
-                0 => mantissa * 2f64.powi(-24),
-                31 if mantissa == 0.0 => f64::INFINITY,
-                31 => f64::NAN,
-                _ => (1024.0 + mantissa) * 2f64.powi(exponent - 25),
+    for (dtype, width, smallest) in [(Dtype::F16, 10, -24), (Dtype::BF16, 7, -133)] {
+        let (hidden, special) = (1 << width, (1 << (15 - width)) - 1);
+        for (bits, got) in (0..=u16::MAX).zip(read(dtype)) {
+            let (exponent, mantissa) = (bits >> width & special, f64::from(bits & (hidden - 1)));
+            let magnitude = match exponent {
+                0 => mantissa * 2f64.powi(smallest),
+                _ if exponent < special => {
+                    (f64::from(hidden) + mantissa) * 2f64.powi(smallest + i32::from(exponent) - 1)
+                }
+                _ => {
+                    if mantissa == 0.0 {
+                        f64::INFINITY
+                    } else {
+                        f64::NAN
+                    }
+                }
             };
-        assert!(got.to_bits() == (expected as f32).to_bits() || got.is_nan() && expected.is_nan());
-    }
-    for (bits, got) in (0..=u16::MAX).zip(read(Dtype::BF16)) {
-        let (exponent, mantissa) = (i32::from(bits >> 7 & 255), f64::from(bits & 127));
-        let expected = sign(bits)
-            * match exponent {
-                0 => mantissa * 2f64.powi(-133),
-                255 if mantissa == 0.0 => f64::INFINITY,
-                255 => f64::NAN,
-                _ => (128.0 + mantissa) * 2f64.powi(exponent - 134),
-            };
-        assert!(got.to_bits() == (expected as f32).to_bits() || got.is_nan() && expected.is_nan());
+            let expected = (if bits >> 15 == 0 { magnitude } else { -magnitude }) as f32;
+            assert!(got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan());
+        }
     }
 }

@@ -179,3 +179,12 @@ pub(crate) fn gz(bytes: &[u8]) -> Vec<u8> {
     writer.write_all(bytes).unwrap();
     writer.finish().unwrap()
 }
+
+/// Runs `init` for small sizes, and returns its line on standard error.
+pub(crate) fn init(scratch: &Scratch, model: &str, dir: &str, inputs: &[&str]) -> String {
+    let words = ["init", model, dir, "--hidden", "4", "--input"];
+    let message = scratch.run(&[&words[..], inputs].concat()).stderr;
+    let message = String::from_utf8(message).unwrap();
+    assert_eq!(message.lines().count(), 1, "{message}");
+    message
+}

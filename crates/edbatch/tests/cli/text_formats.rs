@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{MODELS, Scratch, gz};
+use crate::support::{MODELS, Scratch, gz, init};
 
 /// A byte order mark.
 const MARK: &str = "\u{feff}";
@@ -16,15 +16,6 @@ fn read(scratch: &Scratch, name: &str) -> String {
 fn mark(scratch: &Scratch, name: &str) {
     let text = read(scratch, name);
     scratch.write(name, format!("{MARK}{text}"));
-}
-
-/// Runs `init` for small sizes, and returns its line on standard error.
-fn init(scratch: &Scratch, model: &str, dir: &str, inputs: &[&str]) -> String {
-    let words = ["init", model, dir, "--hidden", "4", "--input"];
-    let message = scratch.run(&[&words[..], inputs].concat()).stderr;
-    let message = String::from_utf8(message).unwrap();
-    assert_eq!(message.lines().count(), 1, "{message}");
-    message
 }
 
 #[test]

@@ -4,16 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::Scratch;
-
-/// Runs `init` for small sizes, and returns its line on standard error.
-fn init(scratch: &Scratch, model: &str, dir: &str, inputs: &[&str]) -> String {
-    let words = ["init", model, dir, "--hidden", "4", "--input"];
-    let message = scratch.run(&[&words[..], inputs].concat()).stderr;
-    let message = String::from_utf8(message).unwrap();
-    assert_eq!(message.lines().count(), 1, "{message}");
-    message
-}
+use crate::support::{Scratch, init};
 
 /// Returns the loss, the number of terms and the number of instances of `gradients`. Checks that
 /// the backends agree, and `evaluate`.

@@ -1,9 +1,6 @@
 //! Cells that look up the row of a table more than once: its gradient is the sum over all lookups.
 //! Only networks as data can have such cells.
 
-#[path = "support/differences.rs"]
-mod differences;
-
 use std::sync::Arc;
 
 use edbatch::TrainerOptions;
@@ -11,7 +8,7 @@ use edbatch_graph::{Kind, Network};
 use edbatch_models::{CallList, network_from_json};
 use serde_json::{Value, json};
 
-use differences::{Examples, check, trainer};
+use crate::differences::{Examples, check, trainer};
 
 /// The first operations of each cell: the row of table `t` three times, a row of table `u`, a value
 /// and the parameter `w`.

@@ -1,15 +1,12 @@
 //! Parameters that a network reads in several ways: as a table, as a matrix, as an initial value.
 
-#[path = "support/differences.rs"]
-mod differences;
-
 use std::sync::Arc;
 
 use edbatch::TrainerOptions;
 use edbatch_graph::{Network, Shape};
 use edbatch_models::CallList;
 
-use differences::{Examples, check, trainer};
+use crate::differences::{Examples, check, trainer};
 
 /// Returns a network that reads the parameter `tied` in these ways, and inputs.
 fn tied(as_table: bool, as_matrix: bool, as_initial: bool) -> (Arc<Network>, Examples) {
