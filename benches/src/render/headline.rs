@@ -250,18 +250,16 @@ pub fn why(rows: &[Row<'_>], sorted: &Sorted<'_>) -> String {
     )
 }
 
-/// Returns the table of our speed and of ratios to other programs and to the paper's system.
+/// Returns the table of our speed, and of its ratio to other programs and to the paper's system.
 pub fn front(rows: &[Row<'_>]) -> Table {
     let rivals = [Rival::Peer(Program::PyTorch), Rival::Peer(Program::DyNet), Rival::Paper];
-    let names = rivals.iter().map(|rival| format!("/ {}", rival.name()));
-    let header = ["model, inputs", "inputs/s"].map(String::from);
-    let mut table = Table::new("", 1, header.into_iter().chain(names));
-    for row in rows {
+    let header = ["model, inputs", "inputs/s", "/ PyTorch", "/ DyNet", "/ paper"];
+    let mut table = Table::new("", 1, header);
+    table.rows.extend(rows.iter().map(|row| {
         let Case { model, input, .. } = &row.ours.case;
-        let speed = whole(row.ours.instances_per_second);
-        let cells = [format!("`{model}`, {input}"), speed].into_iter();
-        table.rows.push(cells.chain(rivals.iter().map(|&rival| row.ratio(rival))).collect());
-    }
+        let cells = [format!("`{model}`, {input}"), whole(row.ours.instances_per_second)];
+        cells.into_iter().chain(rivals.map(|rival| row.ratio(rival))).collect()
+    }));
     table
 }
 

@@ -14,13 +14,13 @@ use crate::{Failure, root};
 /// room: a new line replaces an old one, and only a new capability raises the limit, by its own
 /// size. Inference alone had 46,225 lines; gradients, operations, training, networks as data, bf16
 /// and the Python package added the others.
-const MAX_LIBRARIES: usize = 69_000;
+const MAX_LIBRARIES: usize = 69_550;
 
 /// The limit for `benches`, so that the measurements stay much smaller than the libraries.
-const MAX_BENCHES: usize = 13_200;
+const MAX_BENCHES: usize = 13_220;
 
 /// The limit for the workspace with its tests, so that moving code does not escape the count.
-const MAX_WORKSPACE: usize = 118_000;
+const MAX_WORKSPACE: usize = 122_000;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {
