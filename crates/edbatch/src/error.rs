@@ -317,7 +317,10 @@ impl fmt::Display for EngineError {
                 "the options name {threads} threads and a pool of {pool}: leave one of them out"
             ),
             Self::CannotStart { threads, error } => {
-                write!(f, "cannot start {threads} threads: {error}: use fewer")
+                write!(
+                    f,
+                    "cannot start {threads} threads: {error}: use fewer, or allow more memory"
+                )
             }
             Self::NetworkOfProgram => f.write_str(
                 "the program was compiled for another network: compile it for the model's, \

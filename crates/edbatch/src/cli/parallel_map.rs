@@ -33,7 +33,9 @@ pub(crate) fn parallel_map<T: Send, R: Send, W: FnMut(T) -> Result<R, Failure>>(
     let (send_result, results) = channel();
     let queue = Mutex::new(queue);
     let cannot_start = |why: &dyn fmt::Display| {
-        Failure::new(format_args!("cannot start {threads} threads: {why}: use fewer (--threads)"))
+        Failure::new(format_args!(
+            "cannot start {threads} threads: {why}: use fewer (--threads), or allow more memory"
+        ))
     };
     // A thread that starts but cannot allocate the rest of what it needs aborts the process.
     let needed = threads * (STACK + (1 << 20));
