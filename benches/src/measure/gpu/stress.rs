@@ -20,7 +20,7 @@ const THREADS: usize = 12;
 /// Inputs of a mini-batch: few, so that there are many plans.
 const BATCH: usize = 8;
 
-/// Runs engines of several programs until a deadline, and compares all results.
+/// Runs engines of several programs until a deadline, each at least once, and compares all results.
 pub(super) fn stress(
     device: &Device,
     families: &[&Family],
@@ -47,10 +47,6 @@ pub(super) fn stress(
             scope.spawn(move || {
                 let began = Instant::now();
                 for index in (first..).map(|index| index % expected.len()) {
-                    let goes_on = wrong.lock().is_ok_and(|wrong| wrong.is_none());
-                    if Instant::now() >= until || !goes_on {
-                        break;
-                    }
                     let message = match engine.run(index) {
                         Ok(got) if same_bits_or_nan(got, &expected[index]) => None,
                         Ok(_) => Some(format!("mini-batch {index} has different bits")),
@@ -61,6 +57,10 @@ pub(super) fn stress(
                         break;
                     }
                     plans.fetch_add(1, Ordering::Relaxed);
+                    let goes_on = wrong.lock().is_ok_and(|wrong| wrong.is_none());
+                    if Instant::now() >= until || !goes_on {
+                        break;
+                    }
                 }
                 took.fetch_add(began.elapsed().as_millis() as u64, Ordering::Relaxed);
                 let own = engine.statistics().execute.as_millis() as u64;
@@ -73,7 +73,6 @@ pub(super) fn stress(
     let (outcome, note) = match wrong.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
     {
         Some(wrong) => (Outcome::Failed, format!("after {plans} mini-batches: {wrong}")),
-        None if plans == 0 => (Outcome::Stopped, "before the first mini-batch".into()),
         None => {
             let [took, waited] = [took, waited].map(|time| time.into_inner() as f64 / 1e3);
             let note = format!(
