@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use edbatch::graph::Dag;
 use edbatch::models::{self, Folder, IndexedTree, ZooInput};
+use edbatch::runtime::try_memory;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyString};
 
 use crate::build::{Build, Task};
 use crate::call_list::CallList;
-use crate::errors::{CallError, FileError};
+use crate::errors::{self, CallError, FileError};
 use crate::model::{Input, Wired, Wiring, ends_run};
 use crate::network::Network;
 use crate::operand::type_name;
@@ -61,7 +62,16 @@ impl Wirer {
     /// # Errors
     /// Like [`wire`](Self::wire), and if the object is no list of inputs.
     pub(crate) fn wire_all(&self, run: &Run, inputs: &Bound<'_, PyAny>) -> PyResult<Vec<Input>> {
-        each(inputs)?.map(|input| self.wire(run, &input?)).collect()
+        let mut wired = Vec::new();
+        for input in each(inputs)? {
+            // The engine needs about as much for each input, and cannot report a failed allocation.
+            if wired.len() == wired.capacity() {
+                try_memory((2 * wired.len() + 4) * PER_INPUT, "inputs").map_err(errors::backend)?;
+            }
+            wired.push(self.wire(run, &input?)?);
+        }
+        try_memory(wired.len() * PER_INPUT, "inputs").map_err(errors::backend)?;
+        Ok(wired)
     }
 
     /// Wires an input. An input that raises has failed.
@@ -153,6 +163,9 @@ impl Wirer {
         }));
     }
 }
+
+/// The bytes that an engine may need for an input, besides its calls.
+const PER_INPUT: usize = 512;
 
 /// Iterates over a list of inputs. A text is one line, not a list of letters.
 pub(crate) fn each<'py>(inputs: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {

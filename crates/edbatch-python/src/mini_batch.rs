@@ -1,13 +1,13 @@
 //! Targets and gradients of a mini-batch.
 
 use edbatch::models::Targets;
-use edbatch::runtime::Rows;
+use edbatch::runtime::{Rows, try_memory};
 use numpy::PyUntypedArrayMethods;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::arrays;
+use crate::{arrays, errors};
 
 /// Reads the targets of each input: a class for each emitted row, or −1 for none.
 pub(crate) fn targets_of(targets: &Bound<'_, PyAny>) -> PyResult<Vec<Targets>> {
@@ -22,9 +22,16 @@ pub(crate) fn targets_of(targets: &Bound<'_, PyAny>) -> PyResult<Vec<Targets>> {
                 ))
             }),
         };
-        classes.into_iter().map(class).collect()
+        classes.into_iter().map(class).collect::<PyResult<Targets>>()
     };
-    targets.try_iter()?.enumerate().map(of_input).collect()
+    // Besides the lists and their classes, NumPy converts each.
+    let count = targets.len().unwrap_or(0);
+    try_memory(128 * count, "targets").map_err(errors::backend)?;
+    let mut all = Vec::with_capacity(count);
+    for targets in targets.try_iter()?.enumerate() {
+        all.push(of_input(targets)?);
+    }
+    Ok(all)
 }
 
 /// Reads the rows of each input: an array `[rows, width]`, or a list of vectors.

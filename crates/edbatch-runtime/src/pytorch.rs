@@ -66,7 +66,7 @@ pub fn split_gates(bytes: &[u8], modules: &[Recurrent<'_>]) -> Result<Vec<u8>, P
             let name = module.stacked(part, layer);
             let other = file.tensor(&name).ok();
             let dims = dims.clone();
-            other.ok_or_else(|| ParameterError::Missing { name, dims, similar: None })
+            other.ok_or(ParameterError::Missing { name, dims, similar: None })
         };
         let (letter, other) = match part {
             "weight_ih" => ("w", None),
@@ -100,7 +100,13 @@ pub fn split_gates(bytes: &[u8], modules: &[Recurrent<'_>]) -> Result<Vec<u8>, P
             match second.get(index) {
                 Some(second) if gate == "c" => push("d", gate, second)?,
                 Some(second) => {
-                    stacked[index].iter_mut().zip(second).for_each(|(a, b)| *a += b);
+                    for (sum, b) in stacked[index].iter_mut().zip(second) {
+                        let is_finite = sum.is_finite() && b.is_finite();
+                        *sum += b;
+                        if is_finite && !sum.is_finite() {
+                            return Err(infinite(name));
+                        }
+                    }
                 }
                 None => {}
             }
@@ -180,6 +186,11 @@ fn check_names(modules: &[Recurrent<'_>]) -> Result<(), ParameterError> {
         }
     }
     Ok(())
+}
+
+fn infinite(name: &str) -> ParameterError {
+    let what = format!("tensor {name}: its sum with bias_hh exceeds the range of 32-bit floats");
+    ParameterError::Gates { what }
 }
 
 fn twice(name: &str, [one, other]: &[String; 2]) -> ParameterError {

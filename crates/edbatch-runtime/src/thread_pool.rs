@@ -14,6 +14,8 @@ use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 use std::{fmt, io, mem};
 
+use crate::kernels::trial;
+
 /// Time for which a helper spins before it sleeps.
 const SPIN_TIME: Duration = Duration::from_micros(100);
 
@@ -150,6 +152,9 @@ unsafe impl Sync for Shared {}
 // SAFETY: no field depends on the thread that created it.
 unsafe impl Send for Shared {}
 
+/// Bytes that a thread may need at its start: its stack and more.
+const THREAD: usize = 3 << 20;
+
 const OPEN: u64 = 1 << 16;
 const TASK: u64 = 1 << 17;
 
@@ -169,6 +174,8 @@ impl Helpers {
             panicked: AtomicBool::new(false),
             panic: Mutex::new(None),
         });
+        // A thread that starts but cannot allocate the rest of what it needs aborts the process.
+        trial(helpers * THREAD).map_err(|_| io::ErrorKind::OutOfMemory)?;
         // If a thread cannot start, the destructor of `all` ends the threads that have started.
         let mut all = Self { shared, threads: Vec::new(), tasks: 0 };
         for index in 0..helpers {

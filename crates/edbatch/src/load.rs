@@ -31,7 +31,7 @@ pub fn load(folder: impl AsRef<Path>) -> Result<Loaded, LoadError> {
         .map_err(|error| LoadError::Unreadable { file: file.clone(), error })?;
     let parameters = Parameters::from_safetensors(model.network(), &bytes).map_err(|error| {
         let sizes = sizes(&folder, &error);
-        LoadError::Weights { file, error, sizes }
+        LoadError::Weights { file, error: Box::new(error), sizes }
     })?;
     Ok(Loaded { folder, model, parameters })
 }
@@ -77,7 +77,7 @@ pub enum LoadError {
         /// The file.
         file: PathBuf,
         /// The mismatch.
-        error: ParameterError,
+        error: Box<ParameterError>,
         /// The sizes of the folder that the expected shape follows from, or nothing.
         sizes: String,
     },
@@ -100,7 +100,7 @@ impl std::error::Error for LoadError {
         match self {
             Self::Folder(error) => Some(error),
             Self::Unreadable { error, .. } => Some(error),
-            Self::Weights { error, .. } => Some(error),
+            Self::Weights { error, .. } => Some(&**error),
         }
     }
 }

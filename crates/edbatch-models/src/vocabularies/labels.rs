@@ -62,7 +62,7 @@ impl Labels {
 
     /// Returns a negative number other than -1 if all labels are numbers.
     pub(super) fn negative(&self) -> Option<&String> {
-        let are_numbers = self.names.iter().all(|name| name.parse::<i64>().is_ok());
+        let are_numbers = self.names.iter().all(|name| is_number(name));
         self.names.iter().find(|name| are_numbers && is_negative(name))
     }
 
@@ -84,5 +84,10 @@ impl Labels {
 const NO_CLASS: &str = "-1";
 
 fn is_negative(label: &str) -> bool {
-    label != NO_CLASS && label.parse::<i64>().is_ok_and(i64::is_negative)
+    label != NO_CLASS && label.starts_with('-') && is_number(label)
+}
+
+/// Returns true for a decimal number, but not for `nan` and `inf`.
+fn is_number(label: &str) -> bool {
+    label.ends_with(|last: char| last.is_ascii_digit()) && label.parse::<f64>().is_ok()
 }

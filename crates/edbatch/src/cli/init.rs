@@ -15,6 +15,7 @@ use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
 use super::failure::Failure;
+use super::train::folder::Lock;
 use super::{at_least_one, memory, same_file};
 
 /// Creates a model folder: vocabularies, random weights and configuration.
@@ -71,6 +72,7 @@ impl Init {
             let files = Folder::files(&self.dir).map(|path| ("the model's", path));
             same_file::distinct(files, [("--input", input.as_path())])?;
         }
+        let _lock = if self.dir.exists() { Some(Lock::new(&self.dir)?) } else { None };
         let counted = build_vocabularies(self.model.family(), &self.input, self.min_count)
             .map_err(Failure::new)?;
         let mut config = ModelConfig::new(self.model, self.hidden, self.embed, counted.outputs);

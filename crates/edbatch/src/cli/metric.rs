@@ -6,6 +6,7 @@ use std::slice;
 
 use crate::{Engine, InputError, Rows, RunError, interpret_finite};
 use clap::ValueEnum;
+use edbatch_datasets::SENTENCE_FORMAT;
 use edbatch_models::{Folder, Lexicon, Targets, Zoo};
 use edbatch_runtime::{Parameters, Precision};
 
@@ -56,6 +57,11 @@ impl Metric {
         let files = examples.files.iter().map(|file| file.display().to_string());
         let files = files.collect::<Vec<_>>().join(", ");
         let what = match self {
+            Self::Loss | Self::Accuracy if !folder.lexicon().tags().is_empty() => {
+                return Err(Failure::new(format_args!(
+                    "{files}: expected targets, got none: write {SENTENCE_FORMAT}"
+                )));
+            }
             Self::Loss | Self::Accuracy => "targets",
             Self::Root => "targets of the last row of an input",
             Self::F1 => "tags such as B-PER and I-PER",
@@ -111,9 +117,8 @@ impl Metric {
 /// Returns the names of the classes of words or characters, in which chunks are counted.
 fn tags(folder: &Folder) -> &[String] {
     match folder.lexicon() {
-        Lexicon::Tagged { tags, .. } | Lexicon::Spelled { tags, .. } => tags,
         Lexicon::Lattices { classes: Some(classes), .. } => classes,
-        _ => &[],
+        lexicon => lexicon.tags(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `edbatch train`: trains a model on files of examples.
 
 mod checkpoint;
-mod folder;
+pub(super) mod folder;
 mod run;
 mod word_dropout;
 
@@ -198,9 +198,7 @@ impl Train {
             Examples::read(&folder, std::slice::from_ref(file), targets.as_slice())
         };
         let train = Examples::read(&folder, &self.input, &self.targets)?;
-        if !train.targets.iter().flatten().any(Option::is_some) {
-            return Err(Failure::at(&self.input[0], "expected targets, got none"));
-        }
+        Metric::Loss.check_targets(&folder, &train)?;
         let valid = files(&self.valid, &self.valid_targets)?;
         let test = self.test.as_ref().map(|test| files(test, &self.test_targets)).transpose()?;
         for examples in [&valid].into_iter().chain(&test) {
@@ -372,7 +370,8 @@ impl Train {
 /// Returns the SHA-256 of a file.
 fn hash(path: &Path) -> Result<String, Failure> {
     // The file is read again for the examples.
-    if !fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
+    let metadata = fs::metadata(path).map_err(|error| Failure::reading(path, &error))?;
+    if !metadata.is_file() {
         return Err(Failure::at(path, "expected a file that can be read twice"));
     }
     let mut hash = Hash::default();

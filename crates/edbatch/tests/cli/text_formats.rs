@@ -152,6 +152,10 @@ fn tabs_and_columns_are_errors_in_files_of_a_tagger() {
             error.contains(&format!("plain:1:1: {FORMAT}, got a file without tags")),
             "{error}"
         );
+        let metric = ["evaluate", "@model", "--input", "@plain", "--metric", "accuracy"];
+        let error = scratch.error(&metric);
+        let format = FORMAT.replace("expected", "plain: expected targets, got none: write");
+        assert!(error.contains(&format), "{error}");
     }
 }
 

@@ -85,6 +85,16 @@ fn other_negative_numbers_are_errors() {
 }
 
 #[test]
+fn negative_numbers_of_any_form_are_errors() {
+    let scratch = Scratch::new("negative-forms");
+    for label in ["-2", "-01", "-0", "-1.0", "-1e3", "-99999999999999999999"] {
+        scratch.write("bad", format!("({label} (0 a) (1 b))\n"));
+        let error = init(&scratch, "tree_lstm", "@model", &["@bad"]);
+        assert!(error.contains("bad:1:2: expected a class number, or -1"), "{label}: {error}");
+    }
+}
+
+#[test]
 fn minus_one_among_names_is_a_name() {
     let scratch = Scratch::new("minus-name");
     scratch.write("in", "(pos (-1 a) (-2 b))\n");

@@ -84,6 +84,10 @@ fn examples_that_count_nothing_are_refused_before_the_first_update() {
             refused(&[&HERE[..4], output, more].concat(), expected);
         };
         refused(&["--valid", "@none.txt"], "none.txt: expected targets, got none");
+        refused(
+            &["--valid", "@absent.txt"],
+            "absent.txt: expected a readable file, got: No such file",
+        );
         let valid = ["--valid", "@trees.txt"];
         refused(&with(&valid, &["--test", "@none.txt"]), "none.txt: expected targets, got none");
         let metric = ["--metric", "root", "--valid", "@no-root.txt"];
@@ -208,6 +212,8 @@ fn two_runs_do_not_train_one_folder() {
     refused(&["@model"], "model");
     refused(&["@link", "--resume"], "link");
     refused(&["@model", "--output", "@model", "--resume"], "model");
+    let init = ["init", "tree_lstm", "@model", "--hidden", "4", "--input", "@trees.txt"];
+    assert!(scratch.error(&init).contains("is training this folder"));
     // The model may be read.
     scratch.ok(&["infer", "@model", "--output", "@out"]);
     scratch.ok(&with(&words, &["--output", "@copy"]));

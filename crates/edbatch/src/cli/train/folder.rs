@@ -10,14 +10,14 @@ use edbatch_models::{Folder, ModelConfig};
 use crate::cli::failure::Failure;
 
 /// A lock on a folder, which lasts until it is dropped or the process ends, for whatever reason.
-pub(super) struct Lock {
+pub(crate) struct Lock {
     /// `None` if the system cannot open or lock folders.
     _folder: Option<File>,
 }
 
 impl Lock {
     /// Locks a folder. Fails if another run trains it.
-    pub(super) fn new(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn new(path: &Path) -> Result<Self, Failure> {
         let folder = File::open(path).ok();
         match folder.as_ref().map(File::try_lock) {
             Some(Err(TryLockError::WouldBlock)) => Err(Failure::at(
