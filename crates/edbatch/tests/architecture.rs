@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The workspace's crates that each crate may depend on, outside of tests.
-const ALLOWED: [(&str, &[&str]); 9] = [
+const ALLOWED: [(&str, &[&str]); 11] = [
     ("crates/pqtree", &[]),
     ("crates/edbatch-graph", &[]),
     ("datasets", &[]),
@@ -27,17 +27,46 @@ const ALLOWED: [(&str, &[&str]); 9] = [
             "edbatch-runtime",
         ],
     ),
+    (
+        "crates/edbatch-testing",
+        &[
+            "edbatch-datasets",
+            "edbatch-graph",
+            "edbatch-layout",
+            "edbatch-policy",
+            "edbatch-runtime",
+        ],
+    ),
+    ("crates/edbatch-python", &["edbatch"]),
 ];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The names in the section `[dependencies]` of a manifest.
+/// The names in all sections of a manifest that list dependencies, but for those of tests.
 fn dependencies(manifest: &str) -> Vec<&str> {
-    let section = manifest.split("\n[").find(|section| section.starts_with("dependencies]"));
-    let lines = section.unwrap_or("").lines().skip(1);
-    lines.filter_map(|line| line.split(['.', ' ', '=']).next()).filter(|n| !n.is_empty()).collect()
+    let (mut names, mut is_list) = (Vec::new(), false);
+    for line in manifest.lines() {
+        if let Some(title) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            let is_of_tests = title.contains("dev-dependencies");
+            is_list = !is_of_tests && title.ends_with("dependencies");
+            let named = title.split_once("dependencies.").filter(|_| !is_of_tests);
+            names.extend(named.map(|(_, name)| name));
+        } else if is_list && line.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+            names.extend(line.split(['.', ' ', '=']).next());
+        }
+    }
+    names
+}
+
+#[test]
+fn dependencies_are_found_in_every_kind_of_section() {
+    let manifest = "[dependencies]\na = \"1\"\n# none\nb.workspace = true\n[dev-dependencies]\nc = \
+                    \"1\"\n[target.'cfg(unix)'.dependencies]\nd = \"1\"\n[dependencies.e]\nversion \
+                    = \"1\"\n[build-dependencies]\nf = \"1\"\n[dev-dependencies.g]\nversion = \
+                    \"1\"\n[features]\nh = []\n";
+    assert_eq!(dependencies(manifest), ["a", "b", "d", "e", "f"]);
 }
 
 #[test]
@@ -52,7 +81,8 @@ fn crates_depend_only_on_what_the_architecture_allows() {
 }
 
 /// The crates with unsafe code, and their files and folders that may contain it.
-const UNSAFE: [(&str, &[&str]); 3] = [
+const UNSAFE: [(&str, &[&str]); 4] = [
+    ("crates/edbatch-testing", &["allocations.rs"]),
     ("crates/edbatch-runtime", &["kernels", "thread_pool.rs"]),
     ("crates/edbatch", &["reserve.rs"]),
     ("crates/edbatch-cuda", &["emulated.rs", "nvidia.rs", "nvidia", "nvrtc.rs"]),
@@ -188,4 +218,31 @@ fn text_files(folder: &Path) -> Vec<PathBuf> {
         }
     }
     files
+}
+
+/// ARCHITECTURE's table of `Backend` has a row for each method, and says which ones have defaults.
+#[test]
+fn the_contract_of_backends_lists_all_methods() {
+    let source = root().join("crates/edbatch-runtime/src/backend.rs");
+    let source = fs::read_to_string(source).unwrap();
+    let (_, declared) = source.split_once("pub trait Backend").unwrap();
+    let (declared, _) = declared.split_once("\n}\n").unwrap();
+    let methods: BTreeMap<String, bool> = declared
+        .lines()
+        .filter_map(|line| line.strip_prefix("    fn "))
+        .map(|line| (line.split(['(', '<']).next().unwrap().into(), line.ends_with('{')))
+        .collect();
+    let text = fs::read_to_string(root().join("docs/ARCHITECTURE.md")).unwrap();
+    let (_, table) = text.split_once("| method | default | contract |\n").unwrap();
+    let rows: BTreeMap<String, bool> = table
+        .lines()
+        .skip(1)
+        .map_while(|line| line.strip_prefix("| `"))
+        .map(|row| {
+            let mut cells = row.split(" | ");
+            let name = cells.next().unwrap().split('(').next().unwrap();
+            (name.into(), cells.next() != Some("none"))
+        })
+        .collect();
+    assert_eq!(rows, methods);
 }
