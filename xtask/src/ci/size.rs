@@ -10,10 +10,10 @@ use std::process::Command;
 
 use crate::{Failure, root};
 
-/// The limit for the libraries without tests, so that a newcomer can read them. It leaves no room: a
-/// new line replaces an old one, and only a new capability raises the limit, by its own size.
-/// Inference alone had 46,225 lines; gradients, operations, training, networks as data, bf16 and the
-/// Python package added the others.
+/// The limit for the libraries without tests, so that a newcomer can read them. It leaves no room:
+/// a new line replaces an old one, and only a new capability raises the limit, by its own size.
+/// Inference alone had 46,225 lines; gradients, operations, training, networks as data, bf16 and
+/// the Python package added the others.
 const MAX_LIBRARIES: usize = 67_650;
 
 /// The limit for `benches`, so that the measurements stay much smaller than the libraries.
