@@ -1,18 +1,21 @@
 //! The C++ of element-wise operations and of constants.
 
-use edbatch_layout::{Form, Function, Operation};
+use edbatch_graph::Binary;
+use edbatch_layout::{Form, Operation};
 
 /// Returns the C++ expression of an operation on a, b, c and d. It rounds in the same places as the
 /// CPU.
 pub(super) fn value(operation: Operation, [a, b, c, d]: [String; 4]) -> String {
     match operation {
         Operation::Copy => a,
-        Operation::Add => format!("add({a}, {b})"),
-        Operation::Sub => format!("sub({a}, {b})"),
-        Operation::Mul => format!("mul({a}, {b})"),
-        Operation::Div => format!("div_({a}, {b})"),
-        Operation::Max => format!("larger({a}, {b})"),
-        Operation::Min => format!("smaller({a}, {b})"),
+        Operation::Binary(binary) => match binary {
+            Binary::Add => format!("add({a}, {b})"),
+            Binary::Sub => format!("sub({a}, {b})"),
+            Binary::Mul => format!("mul({a}, {b})"),
+            Binary::Div => format!("div_({a}, {b})"),
+            Binary::Maximum => format!("larger({a}, {b})"),
+            Binary::Minimum => format!("smaller({a}, {b})"),
+        },
         Operation::Neg => format!("mul(-1.0f, {a})"),
         Operation::Scale(factor) => format!("mul({a}, {})", constant(factor)),
         Operation::Larger | Operation::Slope(_) | Operation::SlopeOfProduct(_) => {
@@ -22,15 +25,8 @@ pub(super) fn value(operation: Operation, [a, b, c, d]: [String; 4]) -> String {
         Operation::AddProduct => format!("add(mul({a}, {b}), {c})"),
         Operation::SumOfProducts => format!("add(mul({a}, {b}), mul({c}, {d}))"),
         Operation::Apply(form, function) => {
-            let f = match function {
-                Function::Sigmoid => "sigmoid",
-                Function::Tanh => "tanh_",
-                Function::Relu => "relu",
-                Function::Exp => "exp_",
-                Function::Log => "log_",
-                Function::Sqrt => "sqrt_",
-                Function::Erf => "erf_",
-            };
+            // `functions.h` defines each function under its name and an underscore.
+            let f = format!("{}_", function.name());
             match form {
                 Form::Plain => format!("{f}({a})"),
                 Form::OfSum => format!("{f}(add({a}, {b}))"),

@@ -6,10 +6,8 @@
 use std::cell::Cell;
 use std::fmt::Write;
 
-use edbatch_graph::Reduction;
-use edbatch_layout::{
-    Base, CellPlan, CellStep, Elementwise, Normalization, Place, Program, Scores, Weight,
-};
+use edbatch_graph::{Normalization, Reduction};
+use edbatch_layout::{Base, CellPlan, CellStep, Elementwise, Place, Program, Scores, Weight};
 
 use super::DevicePrecision;
 use super::command_list::{CopyJob, scratch};

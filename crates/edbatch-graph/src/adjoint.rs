@@ -6,20 +6,24 @@
 //! terms. Values of forward variables that the rules read are computed again if that is cheap, else
 //! the forward call saves them.
 
+mod fields;
 mod pair;
 mod row_part;
 mod rules;
+mod values;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
-use crate::network::{Field, MAX_ITEMS, Record};
+use crate::network::{Field, MAX_ITEMS};
 use crate::training::Needed;
 use crate::{
-    Adjoint, Arity, Cell, CellError, Instruction, Kind, Network, Op, ParameterId, ParameterSum,
-    Port, RecordId, Reduction, RowAdjoint, Shape, Var,
+    Adjoint, Arity, Binary, Cell, CellError, Instruction, Kind, Network, Op, ParameterId, Port,
+    RecordId, Reduction, RowAdjoint, Shape, Var,
 };
+use fields::{Additions, Fields};
 use pair::Pair;
 use row_part::RowParts;
+use values::{Values, cheap};
 
 /// Derives the adjoint of a cell, and adds it to the network together with its records. Extends the
 /// forward cell's row by what the adjoint reads. Returns `None` if no gradient is needed.
@@ -43,14 +47,7 @@ pub(crate) fn derive(
         let fields = &add.network.fields(last.record).fields;
         adjoint.last_port = fields.iter().map(|field| field.shape).collect();
     }
-    let own = cell.ports().len() as u16;
-    for (field, &output) in (0..).zip(cell.outputs()) {
-        if needs[output.index()] {
-            let op = Op::Reduce { port: own + 1 + field, field: 0, by: Reduction::Sum };
-            let gradient = adjoint.push_source(op, cell.instruction(output).shape);
-            adjoint.terms[output.index()].whole.push(gradient);
-        }
-    }
+    adjoint.read_gradients();
     let mut frontiers = vec![Vec::new(); cell.tables().len()];
     adjoint.visit(|adjoint, var, gradient| {
         // Row parts are differentiated by their own cells.
@@ -62,16 +59,7 @@ pub(crate) fn derive(
     })?;
 
     let mut fields = Fields::default();
-    let mut contributions = Vec::with_capacity(cell.ports().len());
-    for (port, Port { name, record, .. }) in (0..).zip(cell.ports()) {
-        let mut of_port = Vec::new();
-        for (field, declared) in (0..).zip(&add.network.fields(*record).fields) {
-            let terms = adjoint.contributions.remove(&(port, field)).unwrap_or_default();
-            let name = format!("{name}.{}", declared.name);
-            of_port.push(adjoint.sum(terms).map(|sum| fields.push(name, sum)));
-        }
-        contributions.push(of_port);
-    }
+    let mut contributions = adjoint.contributions(add.network, &mut fields);
     let pairs = std::mem::take(&mut adjoint.pairs);
     let pairs: Vec<_> = pairs.iter().map(|pair| fields.pair(pair)).collect();
     let mut ranges = Vec::new();
@@ -184,15 +172,6 @@ fn needs(cell: &Cell, needed: &Needed) -> Vec<bool> {
     needs
 }
 
-/// The source of the values of forward variables that an adjoint reads.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Values {
-    /// The forward call's row, which holds the values that are expensive to compute again.
-    Saved,
-    /// A row of this table, which is table 0 of the adjoint: all values are computed again from it.
-    Again { table: u16 },
-}
-
 /// The terms of a variable's gradient.
 #[derive(Clone, Default)]
 struct Terms {
@@ -246,16 +225,7 @@ impl<'a> Derivation<'a> {
         for (field, output) in (0..).zip(cell.outputs()) {
             returned[output.index()].get_or_insert(field);
         }
-        let mut cheap: Vec<bool> = Vec::with_capacity(count);
-        for (Instruction { op, operands, .. }, returned) in
-            cell.instructions().iter().zip(&returned)
-        {
-            cheap.push(
-                is_read(*op)
-                    || returned.is_some()
-                    || !is_expensive(*op) && operands.iter().all(|operand| cheap[operand.index()]),
-            );
-        }
+        let cheap = cheap(cell, &returned);
         Self {
             cell,
             needs,
@@ -274,6 +244,34 @@ impl<'a> Derivation<'a> {
             rows: BTreeMap::new(),
             sums: Vec::new(),
         }
+    }
+
+    /// Begins with the gradients of the cell's results, which are the sums over their readers.
+    fn read_gradients(&mut self) {
+        let own = self.cell.ports().len() as u16;
+        for (field, &output) in (0..).zip(self.cell.outputs()) {
+            if self.needs[output.index()] {
+                let op = Op::Reduce { port: own + 1 + field, field: 0, by: Reduction::Sum };
+                let gradient = self.push_source(op, self.cell.instruction(output).shape);
+                self.terms[output.index()].whole.push(gradient);
+            }
+        }
+    }
+
+    /// Returns the gradients of values at ports. By port and field: the field of the adjoint's
+    /// record with the gradient, if there is one.
+    fn contributions(&mut self, network: &Network, fields: &mut Fields) -> Vec<Vec<Option<u16>>> {
+        let mut contributions = Vec::with_capacity(self.cell.ports().len());
+        for (port, Port { name, record, .. }) in (0..).zip(self.cell.ports()) {
+            let mut of_port = Vec::new();
+            for (field, declared) in (0..).zip(&network.fields(*record).fields) {
+                let terms = self.contributions.remove(&(port, field)).unwrap_or_default();
+                let name = format!("{name}.{}", declared.name);
+                of_port.push(self.sum(terms).map(|sum| fields.push(name, sum)));
+            }
+            contributions.push(of_port);
+        }
+        contributions
     }
 
     /// Calls `visit` for each variable that has a gradient, from last to first.
@@ -323,75 +321,19 @@ impl<'a> Derivation<'a> {
     }
 
     fn sum(&mut self, terms: impl IntoIterator<Item = Var>) -> Option<Var> {
-        terms.into_iter().reduce(|sum, term| self.push(Op::Add, &[sum, term]))
+        terms.into_iter().reduce(|sum, term| self.push(Binary::Add, &[sum, term]))
     }
 
-    /// Returns the adjoint's variable with the value of a forward variable.
-    fn value(&mut self, var: Var) -> Var {
-        if let Some(known) = self.known[var.index()] {
-            return known;
-        }
-        // Operands precede their readers, so values are computed in the order of declaration.
-        let (mut missing, mut open) = (BTreeSet::from([var]), vec![var]);
-        while let Some(next) = open.pop() {
-            if self.is_computed_again(next) {
-                for &operand in &self.cell.instruction(next).operands {
-                    if self.known[operand.index()].is_none() && missing.insert(operand) {
-                        open.push(operand);
-                    }
-                }
-            }
-        }
-        for &var in &missing {
-            let value = self.read_or_compute(var);
-            self.known[var.index()] = Some(value);
-        }
-        self.known[var.index()].expect("just computed")
-    }
-
-    fn is_computed_again(&self, var: Var) -> bool {
-        let op = self.cell.instruction(var).op;
-        match self.values {
-            _ if is_read(op) => false,
-            Values::Again { .. } => true,
-            Values::Saved if self.returned[var.index()].is_some() => false,
-            // An activation is saved instead of the expensive value that it is computed from.
-            Values::Saved => self.cheap[var.index()] || !is_expensive(op) && !is_activation(op),
-        }
-    }
-
-    fn read_or_compute(&mut self, var: Var) -> Var {
-        let Instruction { op, operands, shape } = self.cell.instruction(var);
-        if self.is_computed_again(var) {
-            let known = |operand: &Var| self.known[operand.index()].expect("computed before");
-            let operands: Vec<Var> = operands.iter().map(known).collect();
-            return self.push(*op, &operands);
-        }
-        if is_read(*op) {
-            let op = match (self.values, *op) {
-                (Values::Again { table }, Op::Lookup { table: of }) if of == table => {
-                    Op::Lookup { table: 0 }
-                }
-                _ => *op,
-            };
-            return self.push_source(op, *shape);
-        }
-        let field = self.returned[var.index()].unwrap_or_else(|| {
-            self.saved.push(var);
-            (self.cell.outputs().len() + self.saved.len() - 1) as u16
-        });
-        self.push_source(Op::Input { port: self.cell.ports().len() as u16, field }, *shape)
-    }
-
-    fn push(&mut self, op: Op, operands: &[Var]) -> Var {
+    fn push(&mut self, op: impl Into<Op>, operands: &[Var]) -> Var {
+        let op = op.into();
         let shapes: Vec<Shape> = operands.iter().map(|&operand| self.shape(operand)).collect();
         let shape = op.infer(&shapes).expect("derived from a valid operation");
         self.instructions.push(Instruction { op, operands: operands.into(), shape });
         Var((self.instructions.len() - 1) as u32)
     }
 
-    fn push_source(&mut self, op: Op, shape: Shape) -> Var {
-        self.instructions.push(Instruction { op, operands: Vec::new(), shape });
+    fn push_source(&mut self, op: impl Into<Op>, shape: Shape) -> Var {
+        self.instructions.push(Instruction { op: op.into(), operands: Vec::new(), shape });
         Var((self.instructions.len() - 1) as u32)
     }
 
@@ -401,169 +343,6 @@ impl<'a> Derivation<'a> {
     }
 }
 
-/// Returns true for operations whose results an adjoint can read although no call saves them.
-fn is_read(op: Op) -> bool {
-    matches!(op, Op::Input { .. } | Op::Lookup { .. } | Op::Parameter(_) | Op::Constant(_))
-}
-
-/// Returns true for operations whose result is saved rather than computed again.
-fn is_expensive(op: Op) -> bool {
-    matches!(
-        op,
-        Op::MatMul
-            | Op::Dot
-            | Op::Reduce { .. }
-            | Op::Attention { .. }
-            | Op::SoftmaxSum { .. }
-            | Op::Softmax
-            | Op::LogSoftmax
-            | Op::LayerNorm(_)
-            | Op::RmsNorm(_)
-    )
-}
-
-fn is_activation(op: Op) -> bool {
-    matches!(op, Op::Sigmoid | Op::Tanh | Op::Relu | Op::Exp | Op::Log | Op::Sqrt)
-}
-
 fn rows(shape: Shape) -> u32 {
     shape.rows_and_columns().0 as u32
-}
-
-/// The fields of an adjoint's record, and their variables.
-#[derive(Default)]
-struct Fields {
-    names: Vec<String>,
-    vars: Vec<Var>,
-}
-
-impl Fields {
-    fn push(&mut self, name: String, var: Var) -> u16 {
-        self.names.push(name);
-        self.vars.push(var);
-        (self.vars.len() - 1) as u16
-    }
-
-    fn len(&self) -> u16 {
-        self.vars.len() as u16
-    }
-
-    /// Adds the variables that a gradient of values at a port reads.
-    fn pair(&mut self, pair: &Pair<Var>) -> Pair<u16> {
-        pair.map(|var| match self.vars.iter().position(|&other| other == var) {
-            Some(known) => known as u16,
-            None => self.push(format!("pair {var}"), var),
-        })
-    }
-
-    /// Adds the variables of sums, each once.
-    fn sums(&mut self, sums: &[Sum]) -> Vec<ParameterSum> {
-        let known = self.vars.iter().copied().zip(0..);
-        // A variable that is a field already is not added again.
-        let mut known: HashMap<Var, u16> = known.collect();
-        let mut field =
-            |var: Var| *known.entry(var).or_insert_with(|| self.push(format!("sum {var}"), var));
-        let sum = |sum: &Sum| match *sum {
-            Sum::Products { parameter, delta, x, pairs } => {
-                let (delta, x) = (field(delta), field(x));
-                ParameterSum::Products { parameter, delta, x, pairs }
-            }
-            Sum::Elements { parameter, from } => {
-                ParameterSum::Elements { parameter, from: field(from) }
-            }
-        };
-        sums.iter().map(sum).collect()
-    }
-}
-
-/// The records and cells that adjoints add to a network.
-struct Additions<'a> {
-    network: &'a mut Network,
-    /// The forward cell, and its number.
-    cell: &'a Cell,
-    kind: Kind,
-    gradients: &'a mut GradientRecords,
-}
-
-impl Additions<'_> {
-    fn error(&self, limit: &str) -> CellError {
-        CellError::new(self.cell.name(), "adjoint", &[], limit)
-    }
-
-    fn record(&mut self, name: &str, fields: Vec<Field>) -> Result<RecordId, CellError> {
-        let records = &self.network.declarations.records;
-        if fields.len() > MAX_ITEMS {
-            return Err(self.error("at most 65536 fields"));
-        }
-        let Ok(id) = u16::try_from(records.len()) else {
-            return Err(self.error("at most 65536 records in the network"));
-        };
-        self.network.declarations.records.push(Record { name: name.into(), fields });
-        Ok(RecordId(id))
-    }
-
-    /// Extends the forward cell's row by the variables that its calls save.
-    fn row(&mut self, saved: &[Var]) -> Result<RecordId, CellError> {
-        let record = self.cell.record();
-        if saved.is_empty() {
-            return Ok(record);
-        }
-        let Record { name, mut fields } = self.network.fields(record).clone();
-        let shape = |var: Var| self.cell.instruction(var).shape;
-        fields.extend(saved.iter().map(|&var| Field { name: var.to_string(), shape: shape(var) }));
-        let row = self.record(&format!("{name}, saved by {}", self.cell.name()), fields)?;
-        let forward = &mut self.network.cells[self.kind.index()];
-        forward.row = row;
-        forward.outputs.extend(saved);
-        Ok(row)
-    }
-
-    /// Returns the port that takes the gradients of a field of the forward cell's record.
-    fn gradient_port(&mut self, field: usize) -> Result<Port, CellError> {
-        let Record { name, fields } = self.network.fields(self.cell.record());
-        let (name, taken) = (format!("gradient of {name}"), fields[field].clone());
-        let port = format!("{} gradient", taken.name);
-        let key = (self.cell.record(), field);
-        let record = match self.gradients.get(&key) {
-            Some(&known) => known,
-            None => self.record(&name, vec![taken])?,
-        };
-        self.gradients.insert(key, record);
-        Ok(Port { name: port, record, arity: Arity::Many })
-    }
-
-    fn cell(
-        &mut self,
-        what: &str,
-        tables: Vec<crate::Table>,
-        ports: Vec<Port>,
-        instructions: Vec<Instruction>,
-        Fields { names, vars }: Fields,
-    ) -> Result<Kind, CellError> {
-        let name = format!("{} ({what})", self.cell.name());
-        let shape = |var: &Var| instructions[var.index()].shape;
-        let fields = names.into_iter().zip(vars.iter().map(shape));
-        let fields = fields.map(|(name, shape)| Field { name, shape }).collect();
-        let record = self.record(&name, fields)?;
-        if ports.len() > MAX_ITEMS || instructions.len() > MAX_ITEMS {
-            return Err(self.error("at most 65536 ports and operations"));
-        }
-        let Ok(kind) = u16::try_from(self.network.cells.len()) else {
-            return Err(self.error("at most 65536 cells in the network"));
-        };
-        let outputs = vars;
-        let row = record;
-        let declared = None;
-        self.network.cells.push(Cell {
-            name,
-            tables,
-            ports,
-            instructions,
-            outputs,
-            record,
-            row,
-            declared,
-        });
-        Ok(Kind(kind))
-    }
 }

@@ -14,7 +14,10 @@ use crate::cell_parts::{
 use crate::dropout::{expected_rate, is_rate};
 use crate::network::{CellError, Declarations, MAX_ITEMS, OWN_RECORD, VALID_SIZE};
 use crate::op::{attention_shape, softmax_sum_shape};
-use crate::{Arity, CellParts, Instruction, Op, Port, RecordId, Reduction, Shape, Table, Var};
+use crate::{
+    Arity, Binary, CellParts, Function, Instruction, Normalization, Op, Port, RecordId, Reduction,
+    Shape, Table, Var,
+};
 
 /// The cell being declared; see [`Network::cell`](crate::Network::cell).
 #[derive(Debug)]
@@ -209,7 +212,8 @@ impl CellBuilder {
         })
     }
 
-    fn apply<'c>(&'c self, op: Op, operands: &[Tensor<'c>]) -> Tensor<'c> {
+    fn apply<'c>(&'c self, op: impl Into<Op>, operands: &[Tensor<'c>]) -> Tensor<'c> {
+        let op = op.into();
         if operands.iter().any(|tensor| !std::ptr::eq(tensor.cell, self)) {
             return self.invalid(&op.to_string(), &[], "tensors of this cell");
         }
@@ -280,57 +284,57 @@ impl<'c> Tensor<'c> {
     /// Applies the logistic function.
     #[must_use]
     pub fn sigmoid(self) -> Self {
-        self.cell.apply(Op::Sigmoid, &[self])
+        self.cell.apply(Function::Sigmoid, &[self])
     }
 
     /// Applies the hyperbolic tangent.
     #[must_use]
     pub fn tanh(self) -> Self {
-        self.cell.apply(Op::Tanh, &[self])
+        self.cell.apply(Function::Tanh, &[self])
     }
 
     /// Applies `max(x, 0)`.
     #[must_use]
     pub fn relu(self) -> Self {
-        self.cell.apply(Op::Relu, &[self])
+        self.cell.apply(Function::Relu, &[self])
     }
 
     /// Applies the exponential.
     #[must_use]
     pub fn exp(self) -> Self {
-        self.cell.apply(Op::Exp, &[self])
+        self.cell.apply(Function::Exp, &[self])
     }
 
     /// Applies the natural logarithm.
     #[must_use]
     pub fn log(self) -> Self {
-        self.cell.apply(Op::Log, &[self])
+        self.cell.apply(Function::Log, &[self])
     }
 
     /// Applies the square root.
     #[must_use]
     pub fn sqrt(self) -> Self {
-        self.cell.apply(Op::Sqrt, &[self])
+        self.cell.apply(Function::Sqrt, &[self])
     }
 
     /// Applies the error function.
     #[must_use]
     pub fn erf(self) -> Self {
-        self.cell.apply(Op::Erf, &[self])
+        self.cell.apply(Function::Erf, &[self])
     }
 
     /// Returns the larger of `self` and `other`, element by element: NaN if one is NaN, the element
     /// of `self` if they are equal. Shapes are broadcast as for `+`.
     #[must_use]
     pub fn maximum(self, other: Self) -> Self {
-        self.cell.apply(Op::Maximum, &[self, other])
+        self.cell.apply(Binary::Maximum, &[self, other])
     }
 
     /// Returns the smaller of `self` and `other`, element by element: NaN if one is NaN, the
     /// element of `self` if they are equal. Shapes are broadcast as for `+`.
     #[must_use]
     pub fn minimum(self, other: Self) -> Self {
-        self.cell.apply(Op::Minimum, &[self, other])
+        self.cell.apply(Binary::Minimum, &[self, other])
     }
 
     /// Applies the absolute value, max(x, -x).
@@ -367,22 +371,22 @@ impl<'c> Tensor<'c> {
     /// mean. Multiply by a gain and add a bias as parameters.
     #[must_use]
     pub fn layer_norm(self, epsilon: f32) -> Self {
-        self.norm(Op::LayerNorm(epsilon), epsilon)
+        self.norm(Normalization::LayerNorm(epsilon), epsilon)
     }
 
     /// Divides a vector, or each row of a matrix, by the root of its mean square:
     /// `x / √(mean x² + epsilon)`.
     #[must_use]
     pub fn rms_norm(self, epsilon: f32) -> Self {
-        self.norm(Op::RmsNorm(epsilon), epsilon)
+        self.norm(Normalization::RmsNorm(epsilon), epsilon)
     }
 
-    fn norm(self, op: Op, epsilon: f32) -> Self {
+    fn norm(self, by: Normalization, epsilon: f32) -> Self {
         if !is_epsilon(epsilon) {
             let expected = expected_epsilon(epsilon);
-            return self.cell.invalid(&op.to_string(), &[self.shape()], &expected);
+            return self.cell.invalid(&by.to_string(), &[self.shape()], &expected);
         }
-        self.cell.apply(op, &[self])
+        self.cell.apply(by, &[self])
     }
 
     /// Returns the inner product of two vectors as a vector of one element; for two matrices, a
@@ -432,13 +436,13 @@ impl<'c> Tensor<'c> {
     /// Applies softmax over all elements of a vector, or of each row of a matrix.
     #[must_use]
     pub fn softmax(self) -> Self {
-        self.cell.apply(Op::Softmax, &[self])
+        self.cell.apply(Normalization::Softmax, &[self])
     }
 
     /// Applies the logarithm of softmax over all elements of a vector, or of each row of a matrix.
     #[must_use]
     pub fn log_softmax(self) -> Self {
-        self.cell.apply(Op::LogSoftmax, &[self])
+        self.cell.apply(Normalization::LogSoftmax, &[self])
     }
 
     /// Returns the rows `start..start + rows`.

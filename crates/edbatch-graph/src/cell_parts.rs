@@ -10,7 +10,7 @@ use crate::{Arity, Cell, Instruction, Kind, Network, Op, Port, RecordId, Shape, 
 /// The parts of a [`Cell`], for [`Network::add_cell`]: a cell as data, such as one from a file.
 ///
 /// ```
-/// use edbatch_graph::{CellParts, Instruction, Network, Op, Shape, Var};
+/// use edbatch_graph::{CellParts, Function, Instruction, Network, Op, Shape, Var};
 ///
 /// let mut network = Network::new();
 /// let shape = Shape::Vector(4);
@@ -19,7 +19,7 @@ use crate::{Arity, Cell, Instruction, Kind, Network, Op, Port, RecordId, Shape, 
 /// let mut parts = CellParts::new("start", state);
 /// parts.instructions = vec![
 ///     Instruction { op: Op::Parameter(start), operands: vec![], shape },
-///     Instruction { op: Op::Tanh, operands: vec![Var(0)], shape },
+///     Instruction { op: Function::Tanh.into(), operands: vec![Var(0)], shape },
 /// ];
 /// parts.outputs = vec![Var(1)];
 /// let kind = network.add_cell(parts)?;
@@ -288,7 +288,8 @@ impl Check<'_> {
                     _ => self.plain(op, operands),
                 }
             }
-            Op::LayerNorm(epsilon) | Op::RmsNorm(epsilon) if !is_epsilon(epsilon) => {
+            Op::Normalize(by) if by.epsilon().is_some_and(|epsilon| !is_epsilon(epsilon)) => {
+                let epsilon = by.epsilon().unwrap_or_default();
                 Err(Misfit { shapes: operands.into(), expected: expected_epsilon(epsilon) })
             }
             Op::Dropout(rate) if !is_rate(rate) => {
@@ -303,35 +304,14 @@ impl Check<'_> {
             }
             Op::Constant(_) if said.is_valid() => Ok(said),
             Op::Constant(_) => Err(Misfit { shapes: vec![said], expected: VALID_SIZE.into() }),
-            Op::Slope(_)
-            | Op::Fold(_)
-            | Op::Share { .. }
-            | Op::Outer
-            | Op::Larger
-            | Op::Ties { .. }
-            | Op::AttentionBack { .. }
-            | Op::OneHot { .. } => misfit("an operation that is not only for adjoint cells".into()),
+            Op::Adjoint(_) => misfit("an operation that is not only for adjoint cells".into()),
             Op::MatMul
-            | Op::Add
-            | Op::Sub
-            | Op::Mul
-            | Op::Div
+            | Op::Dot
             | Op::Neg
             | Op::Scale(_)
-            | Op::Sigmoid
-            | Op::Tanh
-            | Op::Relu
-            | Op::Exp
-            | Op::Log
-            | Op::Sqrt
-            | Op::Erf
-            | Op::Maximum
-            | Op::Minimum
-            | Op::Softmax
-            | Op::LogSoftmax
-            | Op::LayerNorm(_)
-            | Op::RmsNorm(_)
-            | Op::Dot
+            | Op::Apply(_)
+            | Op::Binary(_)
+            | Op::Normalize(_)
             | Op::Reshape(_)
             | Op::Concat
             | Op::Slice { .. }

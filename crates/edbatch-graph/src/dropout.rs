@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::{Cell, Instruction, Network, Op, ParameterId, Shape, Table, Var};
+use crate::{Binary, Cell, Instruction, Network, Op, ParameterId, Shape, Table, Var};
 
 /// The equations of a cell as they were declared, with [`Op::Dropout`].
 #[derive(Clone, PartialEq, Debug)]
@@ -162,7 +162,7 @@ impl Network {
     ///     "leaf:\n  \
     ///        v0 = embed[token] : [4]\n  \
     ///        v1 = dropout 0.5 of 4[dropout 0] : [4]\n  \
-    ///        v2 = multiply v0 v1 : [4]\n  \
+    ///        v2 = mul v0 v1 : [4]\n  \
     ///        return v2\n"
     /// );
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -193,7 +193,7 @@ impl Network {
                 let lookup = Instruction { op: Op::Lookup { table }, operands: vec![], shape };
                 let operands = vec![operands[0], mask];
                 instructions.push(lookup);
-                instructions.push(Instruction { op: Op::Mul, operands, shape });
+                instructions.push(Instruction { op: Op::Binary(Binary::Mul), operands, shape });
                 Var(mask.0 + 1)
             });
             (cell.instructions, cell.outputs) = (with_masks.instructions, with_masks.outputs);

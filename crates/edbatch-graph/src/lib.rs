@@ -126,7 +126,7 @@ pub use dropout::{Mask, MaskedNetwork};
 pub use graph::{Appended, Graph};
 pub use id::{Kind, NodeId, Source, Value};
 pub use network::{CellError, Field, Initial, Network, Parameter, Record};
-pub use op::{Op, Reduction, Slope};
+pub use op::{AdjointOp, Binary, Function, Normalization, Op, Reduction, Slope};
 pub use plain_dag::PlainDag;
 pub use schedule::{Batch, Schedule, ScheduleError, Violation};
 pub use shape::Shape;

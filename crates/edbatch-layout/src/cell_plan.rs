@@ -4,7 +4,7 @@ mod access;
 mod display;
 mod moved;
 
-use edbatch_graph::{ParameterId, Reduction};
+use edbatch_graph::{Normalization, ParameterId, Reduction};
 
 use crate::elementwise::Elementwise;
 pub use moved::Moved;
@@ -349,19 +349,6 @@ pub struct AttentionFields {
     pub values: (u32, u32),
     /// The number of heads.
     pub heads: u32,
-}
-
-/// A function of a row.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Normalization {
-    /// `exp(x - max x) / Σ exp(x - max x)`
-    Softmax,
-    /// The logarithm of the softmax.
-    LogSoftmax,
-    /// `(x - mean x) / √(var x + ε)`
-    LayerNorm(f32),
-    /// `x / √(mean x² + ε)`
-    RmsNorm(f32),
 }
 
 /// The scores of the values at a port, one for each head.

@@ -7,7 +7,7 @@ mod display;
 mod fuse;
 mod registers;
 
-use edbatch_graph::{Op, Slope};
+use edbatch_graph::{Binary, Function, Op, Slope};
 
 /// Element-wise operations over tensors of one width, as a program without branches.
 ///
@@ -18,12 +18,16 @@ use edbatch_graph::{Op, Slope};
 /// inputs and registers written before; every output is written.
 ///
 /// ```
-/// use edbatch_graph::Op;
+/// use edbatch_graph::{Binary, Function};
 /// use edbatch_layout::{Elementwise, Register};
 ///
 /// // tanh(x + bias) · gate
 /// let [x, bias, gate, sum, tanh, result] = [0, 1, 2, 3, 4, 5].map(Register);
-/// let ops = [(Op::Add, vec![x, bias]), (Op::Tanh, vec![sum]), (Op::Mul, vec![tanh, gate])];
+/// let ops = [
+///     (Binary::Add.into(), vec![x, bias]),
+///     (Function::Tanh.into(), vec![sum]),
+///     (Binary::Mul.into(), vec![tanh, gate]),
+/// ];
 /// let program = Elementwise::new(3, &ops, &[result]);
 /// assert_eq!(program.to_string(), "r3 = tanh(r0 + r1) * r2");
 /// ```
@@ -58,18 +62,8 @@ pub struct Register(pub u16);
 pub enum Operation {
     /// `a`
     Copy,
-    /// `a + b`
-    Add,
-    /// `a - b`
-    Sub,
-    /// `a · b`
-    Mul,
-    /// `a / b`
-    Div,
-    /// The larger of a and b: NaN if one is NaN, a if they are equal.
-    Max,
-    /// The smaller of a and b: NaN if one is NaN, a if they are equal.
-    Min,
+    /// An operation on a and b.
+    Binary(Binary),
     /// 1 if a > b, ½ if they are equal, else 0.
     Larger,
     /// `-a`
@@ -88,25 +82,6 @@ pub enum Operation {
     SumOfProducts,
     /// A function, with operations on its argument and its result.
     Apply(Form, Function),
-}
-
-/// A function of one element. NaN gives NaN.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Function {
-    /// 1 / (1 + e⁻ˣ)
-    Sigmoid,
-    /// tanh x
-    Tanh,
-    /// The larger of x and 0.
-    Relu,
-    /// eˣ
-    Exp,
-    /// ln x
-    Log,
-    /// √x
-    Sqrt,
-    /// The error function of x.
-    Erf,
 }
 
 /// The expression around a function f.
@@ -212,15 +187,7 @@ impl Operation {
     pub fn operands(self) -> usize {
         match self {
             Self::Copy | Self::Neg | Self::Scale(_) | Self::Apply(Form::Plain, _) => 1,
-            Self::Add
-            | Self::Sub
-            | Self::Mul
-            | Self::Div
-            | Self::Max
-            | Self::Min
-            | Self::Larger
-            | Self::Slope(_)
-            | Self::ScaledSum(_) => 2,
+            Self::Binary(_) | Self::Larger | Self::Slope(_) | Self::ScaledSum(_) => 2,
             Self::AddProduct | Self::SlopeOfProduct(_) => 3,
             Self::SumOfProducts => 4,
             Self::Apply(Form::OfSum | Form::Times, _) => 2,
@@ -234,16 +201,7 @@ impl Operation {
     pub fn ops(self) -> usize {
         match self {
             Self::Copy => 0,
-            Self::Add
-            | Self::Sub
-            | Self::Mul
-            | Self::Div
-            | Self::Max
-            | Self::Min
-            | Self::Larger
-            | Self::Neg
-            | Self::Slope(_)
-            | Self::Scale(_) => 1,
+            Self::Binary(_) | Self::Larger | Self::Neg | Self::Slope(_) | Self::Scale(_) => 1,
             Self::ScaledSum(_) | Self::AddProduct | Self::SlopeOfProduct(_) => 2,
             Self::SumOfProducts => 3,
             Self::Apply(form, _) => match form {

@@ -46,15 +46,14 @@ mod record_layout;
 mod training_plan;
 
 pub use cell_plan::{
-    AttentionFields, Base, CellPlan, CellStep, Hoisted, Mode, Moved, Normalization, Place, Scores,
-    Weight,
+    AttentionFields, Base, CellPlan, CellStep, Hoisted, Mode, Moved, Place, Scores, Weight,
 };
 pub use check::{PlanError, check, check_training};
 pub use check_cell::check_cell;
 pub use check_folding::check_folding;
 pub use compile::CellStyle;
 pub use copied::Copied;
-pub use elementwise::{Assignment, Elementwise, Form, Function, Operation, Register};
+pub use elementwise::{Assignment, Elementwise, Form, Operation, Register};
 pub use inner_batches::inner_batches;
 pub use paper_cells::{PAPER_CELLS, paper_cell};
 pub use paper_rule::{Compared, paper_rule};

@@ -1,6 +1,6 @@
 //! Names of a cell's variables, for pictures and tables.
 
-use edbatch_graph::{Cell, Network, Op, Port, Table, Var};
+use edbatch_graph::{AdjointOp, Cell, Network, Op, Port, Table, Var};
 
 /// Returns the name of a variable: a parameter's name, `port.field` for an input,
 /// `parameter[table]` for a table row, a constant's value, else the variable's number.
@@ -10,7 +10,7 @@ pub(crate) fn name_of(network: &Network, cell: &Cell, var: Var) -> String {
         Op::Input { port, field } | Op::Reduce { port, field, .. } => {
             name_of_field(network, &cell.ports()[usize::from(port)], usize::from(field))
         }
-        Op::Lookup { table } | Op::OneHot { table } => {
+        Op::Lookup { table } | Op::Adjoint(AdjointOp::OneHot { table }) => {
             name_of_row(network, &cell.tables()[usize::from(table)])
         }
         Op::Constant(value) => value.to_string(),

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use edbatch_graph::Kind;
 
-use crate::cell_plan::{Base, CellStep, Normalization, Place, Weight};
+use crate::cell_plan::{Base, CellStep, Place, Weight};
 use crate::names::{name_of_field, name_of_row};
 use crate::program::Program;
 
@@ -168,12 +168,7 @@ fn step_name(step: &CellStep) -> &'static str {
         CellStep::Product { .. } => "product",
         CellStep::MatMul { .. } => "matrix product",
         CellStep::Elementwise { .. } => "element-wise",
-        CellStep::Normalize { by, .. } => match by {
-            Normalization::Softmax => "softmax",
-            Normalization::LogSoftmax => "log-softmax",
-            Normalization::LayerNorm(_) => "layer-norm",
-            Normalization::RmsNorm(_) => "rms-norm",
-        },
+        CellStep::Normalize { by, .. } => by.name(),
         CellStep::Dot { .. } => "dot",
         CellStep::Select { .. } => "select",
         CellStep::Ties { .. } => "ties",

@@ -1,6 +1,6 @@
 //! Tensors of a cell that is being declared: each operation appends to the cell.
 
-use edbatch::graph::{Op, Shape, Var};
+use edbatch::graph::{Binary, Function, Normalization, Op, Shape, Var};
 use pyo3::prelude::*;
 use pyo3::types::{PySlice, PyTuple};
 
@@ -25,23 +25,24 @@ impl Tensor {
     /// Makes the result of an operation.
     pub(crate) fn made(
         cell: &Bound<'_, CellBuilder>,
-        op: Op,
+        op: impl Into<Op>,
         operands: Vec<Var>,
     ) -> PyResult<Self> {
         // The shape is inferred.
-        let (var, shape) = cell.get().push(op, operands, Shape::Vector(1))?;
+        let (var, shape) = cell.get().push(op.into(), operands, Shape::Vector(1))?;
         Ok(Self { cell: cell.clone().unbind(), var, shape, column: false })
     }
 
-    fn unary(slf: &Bound<'_, Self>, op: Op) -> PyResult<Self> {
-        let cell = slf.get().cell.bind(slf.py());
+    fn unary(slf: &Bound<'_, Self>, op: impl Into<Op>) -> PyResult<Self> {
+        let (cell, op) = (slf.get().cell.bind(slf.py()), op.into());
         let operand = var_of(cell, slf.as_any(), &op.to_string())?;
         Self::made(cell, op, vec![operand])
     }
 
     /// An operation of two tensors of equal rank.
-    fn with(slf: &Bound<'_, Self>, op: Op, other: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let (cell, name) = (slf.get().cell.bind(slf.py()), op.to_string());
+    fn with(slf: &Bound<'_, Self>, op: impl Into<Op>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let (cell, op) = (slf.get().cell.bind(slf.py()), op.into());
+        let name = op.to_string();
         let operands = vec![var_of(cell, slf.as_any(), &name)?, var_of(cell, other, &name)?];
         Self::made(cell, op, operands)
     }
@@ -49,11 +50,12 @@ impl Tensor {
     /// An element-wise operation with a tensor or a number.
     fn elementwise(
         slf: &Bound<'_, Self>,
-        op: Op,
+        op: impl Into<Op>,
         other: &Bound<'_, PyAny>,
         order: Order,
     ) -> PyResult<Self> {
-        let (cell, name) = (slf.get().cell.bind(slf.py()), op.to_string());
+        let (cell, op) = (slf.get().cell.bind(slf.py()), op.into());
+        let name = op.to_string();
         let own = tensor_of(cell, slf.as_any(), &name)?;
         let other = match shapes::number(other) {
             Some(number) => {
@@ -93,41 +95,41 @@ impl Tensor {
     }
 
     fn __add__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Self::elementwise(slf, Op::Add, other, Order::AsWritten)
+        Self::elementwise(slf, Binary::Add, other, Order::AsWritten)
     }
 
     fn __radd__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Self::elementwise(slf, Op::Add, other, Order::Reflected)
+        Self::elementwise(slf, Binary::Add, other, Order::Reflected)
     }
 
     fn __sub__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Self::elementwise(slf, Op::Sub, other, Order::AsWritten)
+        Self::elementwise(slf, Binary::Sub, other, Order::AsWritten)
     }
 
     fn __rsub__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Self::elementwise(slf, Op::Sub, other, Order::Reflected)
+        Self::elementwise(slf, Binary::Sub, other, Order::Reflected)
     }
 
     fn __mul__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
         match shapes::number(other) {
             Some(factor) => Self::scale(slf, factor),
-            None => Self::elementwise(slf, Op::Mul, other, Order::AsWritten),
+            None => Self::elementwise(slf, Binary::Mul, other, Order::AsWritten),
         }
     }
 
     fn __rmul__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
         match shapes::number(other) {
             Some(factor) => Self::scale(slf, factor),
-            None => Self::elementwise(slf, Op::Mul, other, Order::Reflected),
+            None => Self::elementwise(slf, Binary::Mul, other, Order::Reflected),
         }
     }
 
     fn __truediv__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Self::elementwise(slf, Op::Div, other, Order::AsWritten)
+        Self::elementwise(slf, Binary::Div, other, Order::AsWritten)
     }
 
     fn __rtruediv__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Self::elementwise(slf, Op::Div, other, Order::Reflected)
+        Self::elementwise(slf, Binary::Div, other, Order::Reflected)
     }
 
     fn __matmul__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -188,49 +190,49 @@ impl Tensor {
 
     /// The logistic function, 1 / (1 + exp(-x)).
     fn sigmoid(slf: &Bound<'_, Self>) -> PyResult<Self> {
-        Self::unary(slf, Op::Sigmoid)
+        Self::unary(slf, Function::Sigmoid)
     }
 
     /// The hyperbolic tangent.
     fn tanh(slf: &Bound<'_, Self>) -> PyResult<Self> {
-        Self::unary(slf, Op::Tanh)
+        Self::unary(slf, Function::Tanh)
     }
 
     /// max(x, 0).
     fn relu(slf: &Bound<'_, Self>) -> PyResult<Self> {
-        Self::unary(slf, Op::Relu)
+        Self::unary(slf, Function::Relu)
     }
 
     /// The exponential.
     fn exp(slf: &Bound<'_, Self>) -> PyResult<Self> {
-        Self::unary(slf, Op::Exp)
+        Self::unary(slf, Function::Exp)
     }
 
     /// The natural logarithm.
     fn log(slf: &Bound<'_, Self>) -> PyResult<Self> {
-        Self::unary(slf, Op::Log)
+        Self::unary(slf, Function::Log)
     }
 
     /// The square root.
     fn sqrt(slf: &Bound<'_, Self>) -> PyResult<Self> {
-        Self::unary(slf, Op::Sqrt)
+        Self::unary(slf, Function::Sqrt)
     }
 
     /// The error function.
     fn erf(slf: &Bound<'_, Self>) -> PyResult<Self> {
-        Self::unary(slf, Op::Erf)
+        Self::unary(slf, Function::Erf)
     }
 
     /// The absolute value.
     fn abs(slf: &Bound<'_, Self>) -> PyResult<Self> {
         let negative = Bound::new(slf.py(), Self::unary(slf, Op::Neg)?)?;
-        Self::with(slf, Op::Maximum, negative.as_any())
+        Self::with(slf, Binary::Maximum, negative.as_any())
     }
 
     /// x · sigmoid(x), also known as swish.
     fn silu(slf: &Bound<'_, Self>) -> PyResult<Self> {
-        let gate = Bound::new(slf.py(), Self::unary(slf, Op::Sigmoid)?)?;
-        Self::with(slf, Op::Mul, gate.as_any())
+        let gate = Bound::new(slf.py(), Self::unary(slf, Function::Sigmoid)?)?;
+        Self::with(slf, Binary::Mul, gate.as_any())
     }
 
     /// The Gaussian error linear unit, x/2 + x/2 · erf(x/√2).
@@ -238,9 +240,9 @@ impl Tensor {
         let py = slf.py();
         let half = Bound::new(py, Self::unary(slf, Op::Scale(0.5))?)?;
         let scaled = Self::unary(slf, Op::Scale(std::f32::consts::FRAC_1_SQRT_2))?;
-        let erf = Bound::new(py, Self::unary(&Bound::new(py, scaled)?, Op::Erf)?)?;
-        let product = Bound::new(py, Self::with(&half, Op::Mul, erf.as_any())?)?;
-        Self::with(&half, Op::Add, product.as_any())
+        let erf = Bound::new(py, Self::unary(&Bound::new(py, scaled)?, Function::Erf)?)?;
+        let product = Bound::new(py, Self::with(&half, Binary::Mul, erf.as_any())?)?;
+        Self::with(&half, Binary::Add, product.as_any())
     }
 
     /// max(x, slope · x), for a slope from 0 to 1.
@@ -251,41 +253,41 @@ impl Tensor {
             return Err(slf.get().cell.get().error("leaky_relu", &[slf.get().shape], &expected));
         }
         let scaled = Bound::new(slf.py(), Self::unary(slf, Op::Scale(slope as f32))?)?;
-        Self::with(slf, Op::Maximum, scaled.as_any())
+        Self::with(slf, Binary::Maximum, scaled.as_any())
     }
 
     /// The larger of two tensors, or of a tensor and a number, element by element.
     #[pyo3(signature = (other, /))]
     fn maximum(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Self::elementwise(slf, Op::Maximum, other, Order::AsWritten)
+        Self::elementwise(slf, Binary::Maximum, other, Order::AsWritten)
     }
 
     /// The smaller of two tensors, or of a tensor and a number, element by element.
     #[pyo3(signature = (other, /))]
     fn minimum(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Self::elementwise(slf, Op::Minimum, other, Order::AsWritten)
+        Self::elementwise(slf, Binary::Minimum, other, Order::AsWritten)
     }
 
     /// Softmax over a vector, or over each row of a matrix.
     fn softmax(slf: &Bound<'_, Self>) -> PyResult<Self> {
-        Self::unary(slf, Op::Softmax)
+        Self::unary(slf, Normalization::Softmax)
     }
 
     /// The logarithm of softmax over a vector, or over each row of a matrix.
     fn log_softmax(slf: &Bound<'_, Self>) -> PyResult<Self> {
-        Self::unary(slf, Op::LogSoftmax)
+        Self::unary(slf, Normalization::LogSoftmax)
     }
 
     /// (x - mean) / √(variance + epsilon) over a vector, or over each row of a matrix.
     #[pyo3(signature = (epsilon=1e-5, /))]
     fn layer_norm(slf: &Bound<'_, Self>, epsilon: f64) -> PyResult<Self> {
-        Self::unary(slf, Op::LayerNorm(epsilon as f32))
+        Self::unary(slf, Normalization::LayerNorm(epsilon as f32))
     }
 
     /// x / √(mean x² + epsilon) over a vector, or over each row of a matrix.
     #[pyo3(signature = (epsilon=1e-5, /))]
     fn rms_norm(slf: &Bound<'_, Self>, epsilon: f64) -> PyResult<Self> {
-        Self::unary(slf, Op::RmsNorm(epsilon as f32))
+        Self::unary(slf, Normalization::RmsNorm(epsilon as f32))
     }
 
     /// The inner product of two vectors, as a vector of one element, or of each pair of rows of

@@ -41,11 +41,11 @@ CELL_ERRORS = {
     ),
     "column without a matrix": (
         lambda c, s, b: vector(c)[:, None] * vector(c),  # HERE
-        "multiply of [4] and [4]: expected a matrix with a vector that is written v[:, None]",
+        "mul of [4] and [4]: expected a matrix with a vector that is written v[:, None]",
     ),
     "column of another length": (
         lambda c, s, b: matrix(c) * vector(c)[:, None],  # HERE
-        "multiply of [3, 4] and [4]: expected equal shapes",
+        "mul of [3, 4] and [4]: expected equal shapes",
     ),
     "column alone": (
         lambda c, s, b: vector(c)[:, None].tanh(),  # HERE
@@ -94,7 +94,7 @@ CELL_ERRORS = {
     ),
     "concat of vector and matrix": (
         lambda c, s, b: c.concat([vector(c), matrix(c)]),  # HERE
-        "concatenate of [4] and [3, 4]: expected only vectors, or only matrices",
+        "concat of [4] and [3, 4]: expected only vectors, or only matrices",
     ),
     "dot": (
         lambda c, s, b: vector(c).dot(matrix(c)),  # HERE
@@ -106,7 +106,7 @@ CELL_ERRORS = {
     ),
     "epsilon": (
         lambda c, s, b: vector(c).layer_norm(-1.0),  # HERE
-        "layer-norm -1 of [4]: expected a finite epsilon of at least 0, got -1",
+        "layer_norm(-1) of [4]: expected a finite epsilon of at least 0, got -1",
     ),
     "rate": (
         lambda c, s, b: vector(c).dropout(1.0),  # HERE

@@ -14,7 +14,7 @@ use std::{
     time::Instant,
 };
 
-use edbatch_graph::{Op, Reduction};
+use edbatch_graph::{Function, Op, Reduction};
 use edbatch_layout::{Elementwise, Register};
 use edbatch_runtime::Precision;
 use edbatch_runtime::kernels::{
@@ -160,7 +160,15 @@ fn elements(level: Level) {
     println!("\nfunctions, ns per element, best (median)");
     let mut x = noise(2048);
     x.iter_mut().for_each(|x| *x *= 4.0);
-    for function in [Op::Sigmoid, Op::Tanh, Op::Exp, Op::Log, Op::Relu, Op::Sqrt, Op::Erf] {
+    for function in [
+        Op::Apply(Function::Sigmoid),
+        Op::Apply(Function::Tanh),
+        Op::Apply(Function::Exp),
+        Op::Apply(Function::Log),
+        Op::Apply(Function::Relu),
+        Op::Apply(Function::Sqrt),
+        Op::Apply(Function::Erf),
+    ] {
         let mut y = noise(2048);
         let program = Elementwise::new(1, &[(function, vec![Register(0)])], &[Register(1)]);
         let times = contest(&mut [&mut || {

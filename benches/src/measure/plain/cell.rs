@@ -3,8 +3,9 @@
 use std::mem;
 use std::sync::Arc;
 
+use edbatch_graph::Normalization;
 use edbatch_layout as layout;
-use edbatch_layout::{Base, CellPlan, CellStep, LINE, Mode, Normalization, Operand, Place, Plan};
+use edbatch_layout::{Base, CellPlan, CellStep, LINE, Mode, Operand, Place, Plan};
 use edbatch_runtime::kernels::rows::Around;
 use edbatch_runtime::kernels::{self, Input, RowsMut, RowsRef, math};
 use edbatch_runtime::{Profile, Work};

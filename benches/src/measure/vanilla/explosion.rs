@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use edbatch_graph::{
-    Cell, CellBuilder, CellError, Instruction, Kind, Network, Op, RecordId, Reduction, Shape,
-    Tensor,
+    Binary, Cell, CellBuilder, CellError, Function, Instruction, Kind, Network, Normalization, Op,
+    RecordId, Reduction, Shape, Tensor,
 };
 
 /// The operations of a cell, in order.
@@ -204,27 +204,27 @@ impl<'a> Explosion<'a> {
 fn apply<'c>(cell: &'c CellBuilder, op: Op, x: &[Tensor<'c>]) -> Tensor<'c> {
     match op {
         Op::MatMul => x[0].matmul(x[1]),
-        Op::Add => x[0] + x[1],
-        Op::Sub => x[0] - x[1],
-        Op::Mul => x[0] * x[1],
-        Op::Div => x[0] / x[1],
+        Op::Binary(Binary::Add) => x[0] + x[1],
+        Op::Binary(Binary::Sub) => x[0] - x[1],
+        Op::Binary(Binary::Mul) => x[0] * x[1],
+        Op::Binary(Binary::Div) => x[0] / x[1],
         Op::Neg => -x[0],
         Op::Scale(factor) => x[0].scale(factor),
-        Op::Sigmoid => x[0].sigmoid(),
-        Op::Tanh => x[0].tanh(),
-        Op::Relu => x[0].relu(),
-        Op::Exp => x[0].exp(),
-        Op::Log => x[0].log(),
-        Op::Sqrt => x[0].sqrt(),
-        Op::Erf => x[0].erf(),
-        Op::Maximum => x[0].maximum(x[1]),
-        Op::Minimum => x[0].minimum(x[1]),
-        Op::LayerNorm(epsilon) => x[0].layer_norm(epsilon),
-        Op::RmsNorm(epsilon) => x[0].rms_norm(epsilon),
+        Op::Apply(Function::Sigmoid) => x[0].sigmoid(),
+        Op::Apply(Function::Tanh) => x[0].tanh(),
+        Op::Apply(Function::Relu) => x[0].relu(),
+        Op::Apply(Function::Exp) => x[0].exp(),
+        Op::Apply(Function::Log) => x[0].log(),
+        Op::Apply(Function::Sqrt) => x[0].sqrt(),
+        Op::Apply(Function::Erf) => x[0].erf(),
+        Op::Binary(Binary::Maximum) => x[0].maximum(x[1]),
+        Op::Binary(Binary::Minimum) => x[0].minimum(x[1]),
+        Op::Normalize(Normalization::LayerNorm(epsilon)) => x[0].layer_norm(epsilon),
+        Op::Normalize(Normalization::RmsNorm(epsilon)) => x[0].rms_norm(epsilon),
         Op::Dot => x[0].dot(x[1]),
         Op::Reshape(shape) => x[0].reshape(shape),
-        Op::Softmax => x[0].softmax(),
-        Op::LogSoftmax => x[0].log_softmax(),
+        Op::Normalize(Normalization::Softmax) => x[0].softmax(),
+        Op::Normalize(Normalization::LogSoftmax) => x[0].log_softmax(),
         Op::Concat => cell.concat(x),
         Op::Slice { start, rows } => x[0].slice(start as usize, rows as usize),
         Op::Transpose => x[0].transpose(),
@@ -237,14 +237,7 @@ fn apply<'c>(cell: &'c CellBuilder, op: Op, x: &[Tensor<'c>]) -> Tensor<'c> {
         Op::Attention { .. } | Op::SoftmaxSum { .. } | Op::Select { .. } => {
             unreachable!("no model that is measured has {op}")
         }
-        Op::Slope(_)
-        | Op::Fold(_)
-        | Op::Share { .. }
-        | Op::Outer
-        | Op::Larger
-        | Op::Ties { .. }
-        | Op::AttentionBack { .. }
-        | Op::OneHot { .. } => {
+        Op::Adjoint(_) => {
             unreachable!("{op} is in adjoint cells only")
         }
     }

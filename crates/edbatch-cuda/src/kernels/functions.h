@@ -24,7 +24,7 @@ constexpr float LN_2_LOW = -2.1219444e-4f;
 DEVICE float larger(float a, float b) { return b != b || a < b ? b : a; }
 DEVICE float smaller(float a, float b) { return b != b || b < a ? b : a; }
 
-DEVICE float relu(float x) { return at_least(0.0f, x); }
+DEVICE float relu_(float x) { return at_least(0.0f, x); }
 
 DEVICE float power_of_two(float shifted) { return from_bits(bits(shifted) << 23); }
 
@@ -71,7 +71,7 @@ DEVICE float erf_(float x) {
     return 0.9277f < size ? far : fma_(p, x, x);
 }
 
-DEVICE float sigmoid(float x) {
+DEVICE float sigmoid_(float x) {
     // Static, and so in device memory: an indexed local array would be in each thread's stack.
     static const float POWERS[8] = {0.5f,        0.5452539f, 0.59460354f, 0.6484198f,
                                     0.70710677f, 0.7711054f, 0.8408964f,  0.917004f};

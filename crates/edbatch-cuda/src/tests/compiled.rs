@@ -27,7 +27,7 @@ const EVERYTHING: &str = "const u32* job = a.commands + block.index * 16;
                 [&](u32 q, auto results) {
                     float* to = arena + job[32] + first + q;
                     results.add_to([&](u32 r) {
-                        return mul(sigmoid(a.weights[first + q]), tanh_(fresh(to + r * width)));
+                        return mul(sigmoid_(a.weights[first + q]), tanh_(fresh(to + r * width)));
                     }, to, width);
                 }));
         break;
@@ -48,7 +48,7 @@ const EVERYTHING: &str = "const u32* job = a.commands + block.index * 16;
     default:
         arg_max(block, [&](u32 i) { return fresh(arena + i); }, width,
                 [&](u32 i, u32 finite) { a.indices[job[9]] = i + finite; });
-        copy(block, width, [&](u32 i) { return exp_(log_(relu(fresh(arena + i)))); },
+        copy(block, width, [&](u32 i) { return exp_(log_(relu_(fresh(arena + i)))); },
              [&](u32 i, float x) { a.outputs[i] = x; });
     }";
 

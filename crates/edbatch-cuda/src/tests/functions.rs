@@ -1,20 +1,10 @@
 //! Functions of a float, for millions of arguments.
 
-use edbatch_graph::Op;
+use edbatch_graph::Function;
 use edbatch_layout::{Elementwise, Register};
 use edbatch_runtime::kernels::{Input, Level, RowsMut, elementwise};
 
 use super::{Kernel, assert_same_bits, everywhere, levels};
-
-const FUNCTIONS: [(Op, &str); 7] = [
-    (Op::Sigmoid, "sigmoid"),
-    (Op::Tanh, "tanh_"),
-    (Op::Relu, "relu"),
-    (Op::Exp, "exp_"),
-    (Op::Log, "log_"),
-    (Op::Sqrt, "sqrt_"),
-    (Op::Erf, "erf_"),
-];
 
 /// Computes `arena[n + i] = f(arena[i])` for i in 0..n, where n is the first word of the command
 /// list.
@@ -28,9 +18,9 @@ fn map(name: &str) -> String {
     )
 }
 
-/// Computes `to[i] = op(from[i])` on the CPU.
-fn compute(level: Level, op: Op, from: &[f32], to: &mut [f32]) {
-    let program = Elementwise::new(1, &[(op, vec![Register(0)])], &[Register(1)]);
+/// Computes `to[i] = f(from[i])` on the CPU.
+fn compute(level: Level, function: Function, from: &[f32], to: &mut [f32]) {
+    let program = Elementwise::new(1, &[(function.into(), vec![Register(0)])], &[Register(1)]);
     let to = RowsMut::contiguous(to, from.len());
     elementwise(level, &program, from.len(), &[Input::Same(from)], &mut [to]);
 }
@@ -68,8 +58,9 @@ fn functions_have_the_bits_of_the_cpu() {
     let from = patterns();
     assert!(from.len() > 4_000_000 && from.iter().any(|x| x.to_bits() == 1 << 31));
     let mut expected = vec![0.0; from.len()];
-    for (function, name) in FUNCTIONS {
-        let Some(run) = everywhere("", &map(name)) else { return };
+    for &function in Function::ALL {
+        let name = format!("{}_", function.name());
+        let Some(run) = everywhere("", &map(&name)) else { return };
         let lefts = run((8, &[from.len() as u32], &[], &from, from.len()));
         for level in levels() {
             compute(level, function, &from, &mut expected);
@@ -96,7 +87,7 @@ fn a_lost_sign_of_zero_is_found() {
     let left = kernel.run((1, &[4], &[], &from, 4));
     for level in levels() {
         let mut expected = [0.0; 4];
-        compute(level, Op::Tanh, &from, &mut expected);
+        compute(level, Function::Tanh, &from, &mut expected);
         assert_same_bits(&left.arena[4..7], &expected[..3], || level.to_string());
         assert_eq!([left.arena[7].to_bits(), expected[3].to_bits()], [0, 1 << 31]);
     }

@@ -6,7 +6,10 @@
 use std::collections::BTreeMap;
 
 use super::{Additions, Fields};
-use crate::{Arity, CellError, Instruction, Kind, Op, PairAdjoint, Port, RecordId, Shape, Var};
+use crate::{
+    AdjointOp, Arity, Binary, CellError, Function, Instruction, Kind, Op, PairAdjoint, Port,
+    RecordId, Shape, Var,
+};
 
 /// A gradient of values at a port, which reads items of type `T`: variables of the adjoint cell, or
 /// fields of the adjoint's record. `g` is the gradient of the result y.
@@ -65,7 +68,8 @@ pub(super) fn derive(
     let mut of_fields = vec![None; contributions.len()];
     for (field, terms) in std::mem::take(&mut cell.terms) {
         let own = contributions[usize::from(field)].take().map(|own| cell.input(ROW, own));
-        let sum = own.into_iter().chain(terms).reduce(|sum, term| cell.push(Op::Add, &[sum, term]));
+        let sum =
+            own.into_iter().chain(terms).reduce(|sum, term| cell.push(Binary::Add, &[sum, term]));
         let name = cell.add.network.fields(value).fields[usize::from(field)].name.clone();
         of_fields[usize::from(field)] = Some(returned.push(name, sum.expect("it has a term")));
     }
@@ -96,15 +100,15 @@ impl PairCell<'_, '_> {
             Pair::Max { field, y, g } => {
                 let (x, y, g) = (self.input(VALUE, field), self.input(ROW, y), self.input(ROW, g));
                 // No value is larger than the maximum, so this is 1/2 or 0.
-                let half = self.push(Op::Larger, &[x, y]);
+                let half = self.push(AdjointOp::Larger, &[x, y]);
                 let is_max = self.push(Op::Scale(2.0), &[half]);
-                self.term(field, Op::Mul, &[g, is_max]);
+                self.term(field, Binary::Mul, &[g, is_max]);
             }
             Pair::LogSumExp { field, y, g } => {
                 let (x, y, g) = (self.input(VALUE, field), self.input(ROW, y), self.input(ROW, g));
-                let difference = self.push(Op::Sub, &[x, y]);
-                let share = self.push(Op::Exp, &[difference]);
-                self.term(field, Op::Mul, &[g, share]);
+                let difference = self.push(Binary::Sub, &[x, y]);
+                let share = self.push(Function::Exp, &[difference]);
+                self.term(field, Binary::Mul, &[g, share]);
             }
             Pair::Weighted { scores, values, heads, g, l, d } => {
                 let g = self.input(ROW, g);
@@ -121,23 +125,23 @@ impl PairCell<'_, '_> {
                     (_, Some((query, keys))) => self.push(Op::Dot, &[query, keys]),
                     (Scored::Keys { .. }, None) => unreachable!("read above"),
                 };
-                let difference = self.push(Op::Sub, &[score, l]);
-                let p = self.push(Op::Exp, &[difference]);
+                let difference = self.push(Binary::Sub, &[score, l]);
+                let p = self.push(Function::Exp, &[difference]);
                 let (x, shape) = (self.input(VALUE, values), self.shape(g));
                 let (x, g) = (self.by_heads(x, heads), self.by_heads(g, heads));
-                let of_value = self.push(Op::Mul, &[g, p]);
+                let of_value = self.push(Binary::Mul, &[g, p]);
                 self.term(values, Op::Reshape(shape), &[of_value]);
                 let product = self.push(Op::Dot, &[g, x]);
-                let difference = self.push(Op::Sub, &[product, d]);
+                let difference = self.push(Binary::Sub, &[product, d]);
                 match (scores, keys) {
                     (Scored::Keys { keys: field, .. }, Some((query, _))) => {
-                        let of_score = self.push(Op::Mul, &[p, difference]);
-                        let of_keys = self.push(Op::Mul, &[query, of_score]);
+                        let of_score = self.push(Binary::Mul, &[p, difference]);
+                        let of_keys = self.push(Binary::Mul, &[query, of_score]);
                         let shape = Shape::Vector(self.shape(query).elements() as u32);
                         self.term(field, Op::Reshape(shape), &[of_keys]);
                     }
                     (Scored::Field(field) | Scored::Keys { keys: field, .. }, _) => {
-                        self.term(field, Op::Mul, &[p, difference]);
+                        self.term(field, Binary::Mul, &[p, difference]);
                     }
                 }
             }
@@ -150,7 +154,7 @@ impl PairCell<'_, '_> {
         self.push(Op::Reshape(shape), &[vector])
     }
 
-    fn term(&mut self, field: u16, op: Op, operands: &[Var]) {
+    fn term(&mut self, field: u16, op: impl Into<Op>, operands: &[Var]) {
         let term = self.push(op, operands);
         self.terms.entry(field).or_default().push(term);
     }
@@ -164,7 +168,8 @@ impl PairCell<'_, '_> {
         Var((self.instructions.len() - 1) as u32)
     }
 
-    fn push(&mut self, op: Op, operands: &[Var]) -> Var {
+    fn push(&mut self, op: impl Into<Op>, operands: &[Var]) -> Var {
+        let op = op.into();
         let shapes: Vec<Shape> = operands.iter().map(|&operand| self.shape(operand)).collect();
         let shape = op.infer(&shapes).expect("derived from a valid operation");
         self.instructions.push(Instruction { op, operands: operands.into(), shape });

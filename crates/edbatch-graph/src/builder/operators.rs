@@ -3,7 +3,7 @@
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use super::Tensor;
-use crate::Op;
+use crate::{Binary, Op};
 
 macro_rules! operator {
     ($trait:ident, $method:ident) => {
@@ -11,7 +11,7 @@ macro_rules! operator {
             type Output = Tensor<'c>;
 
             fn $method(self, other: Self) -> Self {
-                self.cell.apply(Op::$trait, &[self, other])
+                self.cell.apply(Binary::$trait, &[self, other])
             }
         }
     };

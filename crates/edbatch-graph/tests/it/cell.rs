@@ -69,9 +69,9 @@ fn check(operation: &str, of: &[Shape], got: Result<Shape, CellError>, expected:
 fn binary_operations_infer_the_shape_of_every_pair() {
     let elementwise: [(&str, Binary); 6] = [
         ("add", |_, a, b| a + b),
-        ("subtract", |_, a, b| a - b),
-        ("multiply", |_, a, b| a * b),
-        ("divide", |_, a, b| a / b),
+        ("sub", |_, a, b| a - b),
+        ("mul", |_, a, b| a * b),
+        ("div", |_, a, b| a / b),
         ("maximum", |_, a, b| a.maximum(b)),
         ("minimum", |_, a, b| a.minimum(b)),
     ];
@@ -91,7 +91,7 @@ fn binary_operations_infer_the_shape_of_every_pair() {
                 _ => None,
             };
             let got = infer(&[a, b], |cell, of| cell.concat(of));
-            check("concatenate", &[a, b], got, stacked);
+            check("concat", &[a, b], got, stacked);
 
             let broadcast = match (a, b) {
                 (a, b) if a == b => Some(a),
@@ -117,7 +117,7 @@ fn binary_operations_infer_the_shape_of_every_pair() {
 #[test]
 fn unary_operations_infer_every_shape() {
     let same: [(&str, Unary); 13] = [
-        ("negate", |a| -a),
+        ("neg", |a| -a),
         ("scale by 2", |a| a.scale(2.0)),
         ("sigmoid", |a| a.sigmoid()),
         ("tanh", |a| a.tanh()),
@@ -127,9 +127,9 @@ fn unary_operations_infer_every_shape() {
         ("sqrt", |a| a.sqrt()),
         ("erf", |a| a.erf()),
         ("softmax", |a| a.softmax()),
-        ("log-softmax", |a| a.log_softmax()),
-        ("layer-norm 0.5", |a| a.layer_norm(0.5)),
-        ("rms-norm 0.5", |a| a.rms_norm(0.5)),
+        ("log_softmax", |a| a.log_softmax()),
+        ("layer_norm(0.5)", |a| a.layer_norm(0.5)),
+        ("rms_norm(0.5)", |a| a.rms_norm(0.5)),
     ];
     for a in SHAPES {
         for (name, operation) in same {
@@ -261,7 +261,7 @@ fn invalid_cells_are_errors() {
             let [h, c] = cell.one("previous", state);
             vec![h.layer_norm(f32::NAN), c]
         }),
-        "cell step: layer-norm NaN of [4]: expected a finite epsilon of at least 0, got NaN",
+        "cell step: layer_norm(NaN) of [4]: expected a finite epsilon of at least 0, got NaN",
     );
     check(
         message(|cell, state| {

@@ -1,8 +1,8 @@
 //! Cells from parts: every fault has an error, with the same words as in a cell of equations.
 
 use edbatch_graph::{
-    Arity, CellBuilder, CellError, CellParts, Instruction, Network, Op, ParameterId, Port,
-    RecordId, Reduction, Shape, Slope, Table, Tensor, Var,
+    AdjointOp, Arity, Binary, CellBuilder, CellError, CellParts, Function, Instruction, Network,
+    Normalization, Op, ParameterId, Port, RecordId, Reduction, Shape, Slope, Table, Tensor, Var,
 };
 
 use Shape::{Matrix, Vector};
@@ -44,8 +44,8 @@ fn node() -> CellParts {
         of(Op::Parameter(W), &[], Matrix(4, 4)),
         of(Op::MatMul, &[3, 2], Vector(4)),
         of(Op::Constant(0.5), &[], Vector(1)),
-        of(Op::Mul, &[4, 5], Vector(4)),
-        of(Op::Add, &[6, 0], Vector(4)),
+        of(Op::Binary(Binary::Mul), &[4, 5], Vector(4)),
+        of(Op::Binary(Binary::Add), &[6, 0], Vector(4)),
     ];
     parts.outputs = vec![Var(7)];
     parts
@@ -85,7 +85,7 @@ fn every_fault_of_parts_is_an_error() {
         p.ports[0].record = RecordId(2);
     });
     check(
-        "cell node: v0, lookup in table 1: expected one of the cell's tables, which has 1",
+        "cell node: v0, lookup 1: expected one of the cell's tables, which has 1",
         |p| {
             p.instructions[0].op = Op::Lookup { table: 1 };
         },
@@ -100,7 +100,7 @@ fn every_fault_of_parts_is_an_error() {
         p.instructions[1].op = Op::Input { port: 1, field: 0 };
     });
     check(
-        "cell node: v2, max of input 0.0: expected a port that takes any number of values",
+        "cell node: v2, reduce 0.0 by max: expected a port that takes any number of values",
         |p| p.instructions[2].op = Op::Reduce { port: 0, field: 0, by: Reduction::Max },
     );
     check("cell node: v3, parameter 4: expected a parameter of this network", |p| {
@@ -133,17 +133,22 @@ fn every_fault_of_parts_is_an_error() {
     check("cell node: v7, add: expected two operands, got 0", |p| {
         p.instructions[7].operands.clear()
     });
-    check("cell node: v7, concatenate: expected at least one operand, got 0", |p| {
+    check("cell node: v7, concat: expected at least one operand, got 0", |p| {
         p.instructions[7] = Instruction { op: Op::Concat, operands: vec![], shape: Vector(4) }
     });
     check("cell node: v7, tanh of [4] and [4]: expected one operand, got 2", |p| {
-        p.instructions[7].op = Op::Tanh
+        p.instructions[7].op = Op::Apply(Function::Tanh)
     });
-    for op in [Op::Slope(Slope::Tanh), Op::Fold(Vector(4)), Op::Share { port: 1 }, Op::Outer] {
+    for op in [
+        Op::Adjoint(AdjointOp::Slope(Slope::Tanh)),
+        Op::Adjoint(AdjointOp::Fold(Vector(4))),
+        Op::Adjoint(AdjointOp::Share { port: 1 }),
+        Op::Adjoint(AdjointOp::Outer),
+    ] {
         let expected = "expected an operation that is not only for adjoint cells";
         check(&format!("cell node: v7, {op}: {expected}"), |p| p.instructions[7].op = op);
     }
-    check("cell node: v0, lookup in table 0: expected a table, got an index port", |p| {
+    check("cell node: v0, lookup 0: expected a table, got an index port", |p| {
         p.tables[0].parameter = None;
     });
     let select =
@@ -240,7 +245,7 @@ fn equations_and_parts_with_the_same_fault_have_the_same_error() {
     compare(
         |cell| vec![cell.lookup("word", "embed", &[9, 4]).rms_norm(-1.0)],
         |p| {
-            let op = Op::RmsNorm(-1.0);
+            let op = Op::Normalize(Normalization::RmsNorm(-1.0));
             p.instructions[4] = Instruction { op, operands: vec![Var(0)], shape: Vector(4) };
         },
     );

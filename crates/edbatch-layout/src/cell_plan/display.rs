@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use super::{
-    AttentionFields, Base, CellPlan, CellStep, Mode, Normalization, Place, Scores, Weight,
-};
+use super::{AttentionFields, Base, CellPlan, CellStep, Mode, Place, Scores, Weight};
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -38,7 +36,7 @@ impl fmt::Display for CellStep {
         };
         match self {
             Self::Reduce { port, from, width, by, out } => {
-                write!(f, "{out} = {by} of port{port}+{from} [{width}]")
+                write!(f, "{out} = {} of port{port}+{from} [{width}]", hyphens(by))
             }
             Self::Product { weights, rows, width, x, out, mode } => {
                 let names: Vec<String> = weights.iter().map(Weight::to_string).collect();
@@ -61,10 +59,10 @@ impl fmt::Display for CellStep {
                     .try_for_each(|(register, out)| write!(f, "; {out} = r{register}"))
             }
             Self::Normalize { by, from, rows: 1, width, out } => {
-                write!(f, "{out} = {by} {from} [{width}]")
+                write!(f, "{out} = {} {from} [{width}]", hyphens(by))
             }
             Self::Normalize { by, from, rows, width, out } => {
-                write!(f, "{out} = {by} {from} [{rows}, {width}]")
+                write!(f, "{out} = {} {from} [{rows}, {width}]", hyphens(by))
             }
             Self::Dot { left, right, rows, width, out } => {
                 write!(f, "{out} = dot {left} {right} [{rows}, {width}]")
@@ -115,15 +113,9 @@ impl fmt::Display for CellStep {
     }
 }
 
-impl fmt::Display for Normalization {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Softmax => f.write_str("softmax"),
-            Self::LogSoftmax => f.write_str("log-softmax"),
-            Self::LayerNorm(epsilon) => write!(f, "layer-norm({epsilon})"),
-            Self::RmsNorm(epsilon) => write!(f, "rms-norm({epsilon})"),
-        }
-    }
+/// A name as plans print it: `log-softmax`.
+fn hyphens(name: &impl fmt::Display) -> String {
+    name.to_string().replace('_', "-")
 }
 
 /// One line per step.

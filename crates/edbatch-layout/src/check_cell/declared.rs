@@ -1,9 +1,9 @@
 //! Evaluates the declaration of a cell symbolically.
 
-use edbatch_graph::{Instruction, Kind, Op, Shape};
+use edbatch_graph::{AdjointOp, Instruction, Kind, Op, Shape};
 
 use super::terms::{Expression, Term, Terms};
-use crate::cell_plan::{AttentionFields, Normalization};
+use crate::cell_plan::AttentionFields;
 use crate::program::Program;
 
 /// Returns the terms of each field that a call of the cell returns.
@@ -57,19 +57,24 @@ fn evaluate(
             let k = operands[0].shape.rows_and_columns().1;
             terms.product(&operands[0].elements, &operands[1].elements, k)
         }
-        Op::Softmax => normalize(Normalization::Softmax, operands[0], terms),
-        Op::LogSoftmax => normalize(Normalization::LogSoftmax, operands[0], terms),
-        Op::LayerNorm(epsilon) => normalize(Normalization::LayerNorm(epsilon), operands[0], terms),
-        Op::RmsNorm(epsilon) => normalize(Normalization::RmsNorm(epsilon), operands[0], terms),
+        Op::Normalize(by) => {
+            // By rows: a vector is one.
+            let columns = match shape {
+                Shape::Vector(n) | Shape::Matrix(_, n) => *n as usize,
+            };
+            terms.normalize(by, &operands[0].elements, columns)
+        }
         Op::Dot => {
             let columns = operands[0].elements.len() / shape.elements();
             terms.dot(&operands[0].elements, &operands[1].elements, columns)
         }
         Op::Reshape(_) => operands[0].elements.clone(),
         Op::Select { table } => terms.select(table, &operands[0].elements, count),
-        Op::OneHot { table } => terms.one_hot(table, count),
-        Op::Ties { port, field } => terms.ties(port, offset(port, field), &operands[0].elements),
-        Op::AttentionBack { port, keys, values, heads } => {
+        Op::Adjoint(AdjointOp::OneHot { table }) => terms.one_hot(table, count),
+        Op::Adjoint(AdjointOp::Ties { port, field }) => {
+            terms.ties(port, offset(port, field), &operands[0].elements)
+        }
+        Op::Adjoint(AdjointOp::AttentionBack { port, keys, values, heads }) => {
             let record = program.network()[kind].ports()[usize::from(port)].record;
             let widths = &program.record(record).widths;
             let field = |field: u16| (offset(port, field), widths[usize::from(field)]);
@@ -88,12 +93,14 @@ fn evaluate(
             terms.attention(port, (None, scores), (heads, values, count))
         }
         // A product with one term in each sum.
-        Op::Outer => terms.product(&operands[0].elements, &operands[1].elements, 1),
-        Op::Fold(to) => {
+        Op::Adjoint(AdjointOp::Outer) => {
+            terms.product(&operands[0].elements, &operands[1].elements, 1)
+        }
+        Op::Adjoint(AdjointOp::Fold(to)) => {
             let elements = &operands[0].elements;
             terms.fold(elements, elements.len() / to.elements())
         }
-        Op::Share { port } => terms.share(port, &operands[0].elements),
+        Op::Adjoint(AdjointOp::Share { port }) => terms.share(port, &operands[0].elements),
         Op::Concat => operands.iter().flat_map(|operand| operand.elements.clone()).collect(),
         Op::Slice { start, rows } => {
             let columns = operands[0].shape.rows_and_columns().1;
@@ -113,15 +120,6 @@ fn evaluate(
             })
             .collect(),
     }
-}
-
-/// Applies a softmax or a norm to a vector, or to each row of a matrix.
-fn normalize(by: Normalization, operand: &Tensor, terms: &mut Terms) -> Vec<Term> {
-    let columns = match operand.shape {
-        Shape::Vector(n) => n,
-        Shape::Matrix(_, columns) => columns,
-    };
-    terms.normalize(by, &operand.elements, columns as usize)
 }
 
 impl Tensor {

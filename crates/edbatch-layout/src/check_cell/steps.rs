@@ -1,10 +1,10 @@
 //! Evaluates the steps of a compiled cell symbolically.
 
-use edbatch_graph::Arity;
+use edbatch_graph::{Arity, Binary};
 
 use super::Checked;
 use super::memory::Memory;
-use super::terms::{Binary, Expression, Term, Terms, Unary};
+use super::terms::{Expression, Term, Terms};
 use crate::cell_plan::{Base, CellStep, Mode, Place, Scores, Weight};
 use crate::elementwise::{Assignment, Elementwise, Form, Operation};
 
@@ -262,19 +262,14 @@ fn assigned(
 fn value(operation: Operation, operands: &[Term], terms: &mut Terms) -> Option<Term> {
     Some(match (operation, operands) {
         (Operation::Copy, &[a]) => a,
-        (Operation::Add, &[a, b]) => terms.binary(Binary::Add, a, b),
-        (Operation::Sub, &[a, b]) => terms.binary(Binary::Sub, a, b),
-        (Operation::Mul, &[a, b]) => terms.binary(Binary::Mul, a, b),
-        (Operation::Div, &[a, b]) => terms.binary(Binary::Div, a, b),
-        (Operation::Max, &[a, b]) => terms.binary(Binary::Max, a, b),
-        (Operation::Min, &[a, b]) => terms.binary(Binary::Min, a, b),
-        (Operation::Larger, &[a, b]) => terms.binary(Binary::Larger, a, b),
-        (Operation::Slope(slope), &[a, b]) => terms.binary(Binary::Slope(slope), a, b),
+        (Operation::Binary(binary), &[a, b]) => terms.binary(binary, a, b),
+        (Operation::Larger, &[a, b]) => terms.of(Expression::Larger(a, b)),
+        (Operation::Slope(slope), &[a, b]) => terms.of(Expression::Slope(slope, a, b)),
         (Operation::SlopeOfProduct(slope), &[a, b, c]) => {
             let product = terms.binary(Binary::Mul, a, b);
-            terms.binary(Binary::Slope(slope), product, c)
+            terms.of(Expression::Slope(slope, product, c))
         }
-        (Operation::Neg, &[a]) => terms.of(Expression::Unary(Unary::Neg, a)),
+        (Operation::Neg, &[a]) => terms.of(Expression::Neg(a)),
         (Operation::Scale(factor), &[a]) => terms.scale(factor, a),
         (Operation::ScaledSum(factor), &[a, b]) => {
             let sum = terms.binary(Binary::Add, a, b);
@@ -290,7 +285,7 @@ fn value(operation: Operation, operands: &[Term], terms: &mut Terms) -> Option<T
         }
         (Operation::Apply(form, function), operands) => {
             let (argument, others) = argument(form, operands, terms)?;
-            let applied = terms.of(Expression::Unary(Unary::Apply(function), argument));
+            let applied = terms.of(Expression::Apply(function, argument));
             around(form, applied, others, terms)?
         }
         _ => return None,

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use edbatch_graph::{Op, ParameterId, Reduction, Slope};
+use edbatch_graph::{
+    AdjointOp, Binary, Function, Normalization, Op, ParameterId, Reduction, Slope,
+};
 
-use crate::cell_plan::{AttentionFields, Normalization};
-use crate::elementwise::Function;
+use crate::cell_plan::AttentionFields;
 
 /// A hash-consed expression: two terms are equal if and only if their expressions are.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -38,13 +39,19 @@ pub(super) enum Expression {
     /// An element of [`CellStep::AttentionBack`](crate::CellStep::AttentionBack), for lists of the
     /// query's and the gradient's elements.
     AttentionBack { of: AttentionFields, query: Term, gradient: Term, element: u32 },
-    /// An operation on one element.
-    Unary(Unary, Term),
+    /// The negative of an element.
+    Neg(Term),
+    /// A function of an element.
+    Apply(Function, Term),
     /// An element times a number, by its bits.
     Scale(u32, Term),
     /// An operation on two elements. [`Terms::binary`] sorts the elements if the operation
     /// commutes.
     Binary(Binary, Term, Term),
+    /// 1 if the first element is larger, ½ if they are equal, else 0.
+    Larger(Term, Term),
+    /// An element times the slope of an activation function, of which the other is the result.
+    Slope(Slope, Term, Term),
     /// An element of a list after a softmax or norm; `by` is the function's number and ε's bits.
     Normalized { list: Term, element: u32, by: (u8, u32) },
     /// The inner product of two lists, in the order of [`Op::Dot`]. The lists are sorted.
@@ -57,29 +64,6 @@ pub(super) enum Expression {
     /// element number `scores` of each value, or of the products of a query and the field that
     /// begins there.
     Attended { port: u16, query: Option<Term>, scores: u32, value: u32 },
-}
-
-/// An operation on one element.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Unary {
-    /// Its negative.
-    Neg,
-    /// A function of it.
-    Apply(Function),
-}
-
-/// An operation on two elements.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs)] // Each is the operation of the same name in `edbatch_graph::Op`.
-pub(super) enum Binary {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Max,
-    Min,
-    Larger,
-    Slope(Slope),
 }
 
 /// All terms so far.
@@ -95,10 +79,9 @@ impl Terms {
         *self.known.entry(expression).or_insert(next)
     }
 
-    /// Applies an operation to two elements. Addition and multiplication commute bit by bit.
+    /// Applies an operation to two elements, which are sorted if it commutes bit by bit.
     pub(super) fn binary(&mut self, operation: Binary, a: Term, b: Term) -> Term {
-        let commutes = matches!(operation, Binary::Add | Binary::Mul);
-        let (a, b) = if commutes && b < a { (b, a) } else { (a, b) };
+        let (a, b) = if operation.commutes() && b < a { (b, a) } else { (a, b) };
         self.of(Expression::Binary(operation, a, b))
     }
 
@@ -230,31 +213,15 @@ impl Terms {
     /// Applies an element-wise operation to one element of each operand; `None` for other
     /// operations.
     pub(super) fn elementwise(&mut self, op: Op, operands: &[Term]) -> Option<Term> {
-        let unary = match op {
-            Op::Neg => Unary::Neg,
-            Op::Sigmoid => Unary::Apply(Function::Sigmoid),
-            Op::Tanh => Unary::Apply(Function::Tanh),
-            Op::Relu => Unary::Apply(Function::Relu),
-            Op::Exp => Unary::Apply(Function::Exp),
-            Op::Log => Unary::Apply(Function::Log),
-            Op::Sqrt => Unary::Apply(Function::Sqrt),
-            Op::Erf => Unary::Apply(Function::Erf),
-            Op::Scale(factor) => return Some(self.scale(factor, *operands.first()?)),
-            op => {
-                let binary = match op {
-                    Op::Add => Binary::Add,
-                    Op::Sub => Binary::Sub,
-                    Op::Mul => Binary::Mul,
-                    Op::Div => Binary::Div,
-                    Op::Maximum => Binary::Max,
-                    Op::Minimum => Binary::Min,
-                    Op::Larger => Binary::Larger,
-                    Op::Slope(slope) => Binary::Slope(slope),
-                    _ => return None,
-                };
-                return Some(self.binary(binary, *operands.first()?, *operands.get(1)?));
-            }
-        };
-        Some(self.of(Expression::Unary(unary, *operands.first()?)))
+        let [a, b] = [0, 1].map(|index| operands.get(index).copied());
+        Some(match op {
+            Op::Neg => self.of(Expression::Neg(a?)),
+            Op::Scale(factor) => self.scale(factor, a?),
+            Op::Apply(function) => self.of(Expression::Apply(function, a?)),
+            Op::Binary(binary) => self.binary(binary, a?, b?),
+            Op::Adjoint(AdjointOp::Larger) => self.of(Expression::Larger(a?, b?)),
+            Op::Adjoint(AdjointOp::Slope(slope)) => self.of(Expression::Slope(slope, a?, b?)),
+            _ => return None,
+        })
     }
 }

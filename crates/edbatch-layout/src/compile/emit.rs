@@ -5,16 +5,14 @@
 
 mod batch;
 
-use edbatch_graph::{Op, Shape, Var};
+use edbatch_graph::{AdjointOp, Normalization, Op, Shape, Var};
 
 use super::equations::Equations;
 use super::idioms::{Idiom, Idioms};
 use super::place::{Places, is_read_later, target};
 use super::stack::Group;
 use super::unread::drop_unread;
-use crate::cell_plan::{
-    AttentionFields, Base, CellPlan, CellStep, Mode, Normalization, Place, Scores,
-};
+use crate::cell_plan::{AttentionFields, Base, CellPlan, CellStep, Mode, Place, Scores};
 use crate::copied::{Move, Why};
 use crate::elementwise::{Elementwise, Register};
 
@@ -191,7 +189,7 @@ impl Emitter<'_> {
             // They are parts of another variable.
             Op::Slice { .. } | Op::Reshape(_) => return,
             Op::Transpose if is_swapped || self.equations.is_given(var) => return,
-            Op::MatMul | Op::Outer => return self.matrix_product(var),
+            Op::MatMul | Op::Adjoint(AdjointOp::Outer) => return self.matrix_product(var),
             Op::Concat => return self.concatenation(var),
             _ => {}
         }
@@ -206,19 +204,14 @@ impl Emitter<'_> {
             Op::Constant(value) => {
                 return self.move_by(CellStep::Fill { value, width, out }, var, Why::Constant);
             }
-            Op::Fold(_) => {
+            Op::Adjoint(AdjointOp::Fold(_)) => {
                 let columns = self.equations.width(operands[0]) / width;
                 CellStep::Fold { from: from[0], rows: width, columns, out }
             }
-            Op::Share { port } => CellStep::Share { port, from: from[0], width, out },
-            Op::Softmax => self.normalize(var, Normalization::Softmax, from[0], out),
-            Op::LogSoftmax => self.normalize(var, Normalization::LogSoftmax, from[0], out),
-            Op::LayerNorm(epsilon) => {
-                self.normalize(var, Normalization::LayerNorm(epsilon), from[0], out)
+            Op::Adjoint(AdjointOp::Share { port }) => {
+                CellStep::Share { port, from: from[0], width, out }
             }
-            Op::RmsNorm(epsilon) => {
-                self.normalize(var, Normalization::RmsNorm(epsilon), from[0], out)
-            }
+            Op::Normalize(by) => self.normalize(var, by, from[0], out),
             Op::Dot => {
                 let columns = self.equations.width(operands[0]) / width;
                 CellStep::Dot { left: from[0], right: from[1], rows: width, width: columns, out }
@@ -227,11 +220,11 @@ impl Emitter<'_> {
                 let rows = self.equations.width(operands[0]) / width;
                 CellStep::Select { table, from: from[0], rows, width, out }
             }
-            Op::Ties { port, field } => {
+            Op::Adjoint(AdjointOp::Ties { port, field }) => {
                 let offset = self.equations.field_offset(port, field);
                 CellStep::Ties { port, from: offset, like: from[0], width, out }
             }
-            Op::AttentionBack { port, keys, values, heads } => {
+            Op::Adjoint(AdjointOp::AttentionBack { port, keys, values, heads }) => {
                 let field = |field| {
                     let offset = self.equations.field_offset(port, field);
                     (offset, self.equations.field_width(port, field))
@@ -239,7 +232,7 @@ impl Emitter<'_> {
                 let of = AttentionFields { port, keys: field(keys), values: field(values), heads };
                 CellStep::AttentionBack { of, query: from[0], gradient: from[1], out }
             }
-            Op::OneHot { table } => CellStep::OneHot { table, width, out },
+            Op::Adjoint(AdjointOp::OneHot { table }) => CellStep::OneHot { table, width, out },
             Op::Attention { port, keys, values, heads } => {
                 let scores = Scores::Keys {
                     query: from[0],
@@ -287,7 +280,7 @@ impl Emitter<'_> {
         let (m, k) = equations.shape(left).rows_and_columns();
         // An outer product multiplies a column by a row.
         let (k, n) = match equations.op(product) {
-            Op::Outer => (1, equations.width(right)),
+            Op::Adjoint(AdjointOp::Outer) => (1, equations.width(right)),
             _ => (k as u32, equations.shape(right).rows_and_columns().1 as u32),
         };
         let m = m as u32;

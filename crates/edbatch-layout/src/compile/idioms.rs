@@ -6,7 +6,7 @@
 //! products read its pieces. A matrix product also adds the bias of its rows, and a product of a
 //! parameter and a vector begins from its bias.
 
-use edbatch_graph::{Op, Shape, Var};
+use edbatch_graph::{Binary, Op, Shape, Var};
 
 use super::equations::Equations;
 use super::stack::elements;
@@ -66,7 +66,7 @@ impl Idioms {
                 continue;
             }
             let mut inner = equations.operands(sum)[0];
-            while equations.op(inner) == Op::Add {
+            while equations.op(inner) == Op::Binary(Binary::Add) {
                 self.0[inner.index()] = Idiom::PartialSum { sum };
                 inner = equations.operands(inner)[0];
             }
@@ -98,7 +98,8 @@ impl Idioms {
     /// operation may read the product.
     fn find_biases(&mut self, equations: &Equations<'_>) {
         for sum in equations.vars() {
-            let (Op::Add, &[a, b]) = (equations.op(sum), equations.operands(sum)) else {
+            let (Op::Binary(Binary::Add), &[a, b]) = (equations.op(sum), equations.operands(sum))
+            else {
                 continue;
             };
             for (product, bias) in [(a, b), (b, a)] {
@@ -123,7 +124,8 @@ impl Idioms {
             equations.weight(product).map(|_| elements(equations, equations.operands(product)[1]))
         };
         for sum in equations.vars() {
-            let (Op::Add, &[a, b]) = (equations.op(sum), equations.operands(sum)) else {
+            let (Op::Binary(Binary::Add), &[a, b]) = (equations.op(sum), equations.operands(sum))
+            else {
                 continue;
             };
             let is_fused = |&reader: &Var| equations.op(reader).is_elementwise();
@@ -173,7 +175,8 @@ fn terms(equations: &Equations<'_>, var: Var) -> Option<Vec<Var>> {
     if equations.weight(var).is_some() {
         return Some(vec![var]);
     }
-    let (Op::Add, &[left, right]) = (equations.op(var), equations.operands(var)) else {
+    let (Op::Binary(Binary::Add), &[left, right]) = (equations.op(var), equations.operands(var))
+    else {
         return None;
     };
     let same_shape = equations.shape(left) == equations.shape(right);

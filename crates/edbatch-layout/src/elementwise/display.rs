@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use edbatch_graph::Op;
+use edbatch_graph::Binary;
 
-use super::{Assignment, Elementwise, Form, Function, Operation, Register};
+use super::{Assignment, Elementwise, Form, Operation, Register};
 
 /// `r3 = tanh(r0 + r1); r2 = r3 * r1`
 impl fmt::Display for Elementwise {
@@ -23,18 +23,16 @@ impl fmt::Display for Assignment {
         write!(f, "{} = ", self.result)?;
         match self.operation {
             Operation::Copy => write!(f, "{a}"),
-            Operation::Add => write!(f, "{a} + {b}"),
-            Operation::Sub => write!(f, "{a} - {b}"),
-            Operation::Mul => write!(f, "{a} * {b}"),
-            Operation::Div => write!(f, "{a} / {b}"),
-            Operation::Max => write!(f, "max({a}, {b})"),
-            Operation::Min => write!(f, "min({a}, {b})"),
+            Operation::Binary(Binary::Add) => write!(f, "{a} + {b}"),
+            Operation::Binary(Binary::Sub) => write!(f, "{a} - {b}"),
+            Operation::Binary(Binary::Mul) => write!(f, "{a} * {b}"),
+            Operation::Binary(Binary::Div) => write!(f, "{a} / {b}"),
+            Operation::Binary(Binary::Maximum) => write!(f, "max({a}, {b})"),
+            Operation::Binary(Binary::Minimum) => write!(f, "min({a}, {b})"),
             Operation::Larger => write!(f, "larger({a}, {b})"),
             Operation::Neg => write!(f, "-{a}"),
-            Operation::Slope(slope) => write!(f, "{} {a} {b}", Op::Slope(slope)),
-            Operation::SlopeOfProduct(slope) => {
-                write!(f, "{} ({a} * {b}) {c}", Op::Slope(slope))
-            }
+            Operation::Slope(slope) => write!(f, "{slope} {a} {b}"),
+            Operation::SlopeOfProduct(slope) => write!(f, "{slope} ({a} * {b}) {c}"),
             Operation::Scale(factor) => write!(f, "{factor} {a}"),
             Operation::ScaledSum(factor) => write!(f, "{factor} ({a} + {b})"),
             Operation::AddProduct => write!(f, "{a} * {b} + {c}"),
@@ -49,20 +47,6 @@ impl fmt::Display for Assignment {
                 Form::OfSumBetween => write!(f, "{d} + {function}({a} + {b}) * ({c} - {d})"),
             },
         }
-    }
-}
-
-impl fmt::Display for Function {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Sigmoid => "sigmoid",
-            Self::Tanh => "tanh",
-            Self::Relu => "relu",
-            Self::Exp => "exp",
-            Self::Log => "log",
-            Self::Sqrt => "sqrt",
-            Self::Erf => "erf",
-        })
     }
 }
 

@@ -3,9 +3,13 @@
 //! Each operation, last ones first, absorbs the operands that no other operation reads: a gate
 //! becomes `sigmoid(a + b)`, a state `a · b + c · d`. Every rounding stays, in the same order.
 
-use edbatch_graph::Op;
+use edbatch_graph::{AdjointOp, Binary, Function, Op};
 
-use super::{Form, Function, Operation, Register};
+use super::{Form, Operation, Register};
+
+const ADD: Op = Op::Binary(Binary::Add);
+const SUB: Op = Op::Binary(Binary::Sub);
+const MUL: Op = Op::Binary(Binary::Mul);
 
 /// One or more operations that run as one.
 #[derive(Debug)]
@@ -52,42 +56,23 @@ fn fusion<'a>(
     operands: &[Register],
     own: impl Fn(Register) -> Option<(Op, &'a [Register])>,
 ) -> Fusion {
-    if let Some(f) = function(op) {
-        return applied(f, operands[0], own);
-    }
     let alone = |operation| (operation, operands.to_vec(), Vec::new());
     match (op, operands) {
-        (Op::Add, &[a, b]) => sum(a, b, own),
-        (Op::Mul, &[a, b]) => product(a, b, own),
+        (Op::Apply(f), &[x]) => applied(f, x, own),
+        (ADD, &[a, b]) => sum(a, b, own),
+        (MUL, &[a, b]) => product(a, b, own),
+        (Op::Binary(binary), _) => alone(Operation::Binary(binary)),
         (Op::Scale(factor), &[x]) => match own(x) {
-            Some((Op::Add, of)) => (Operation::ScaledSum(factor), of.to_vec(), vec![x]),
+            Some((ADD, of)) => (Operation::ScaledSum(factor), of.to_vec(), vec![x]),
             _ => alone(Operation::Scale(factor)),
         },
-        (Op::Sub, _) => alone(Operation::Sub),
-        (Op::Div, _) => alone(Operation::Div),
-        (Op::Maximum, _) => alone(Operation::Max),
-        (Op::Minimum, _) => alone(Operation::Min),
-        (Op::Larger, _) => alone(Operation::Larger),
         (Op::Neg, _) => alone(Operation::Neg),
-        (Op::Slope(slope), &[g, y]) => match own(g) {
-            Some((Op::Mul, &[a, b])) => (Operation::SlopeOfProduct(slope), vec![a, b, y], vec![g]),
+        (Op::Adjoint(AdjointOp::Larger), _) => alone(Operation::Larger),
+        (Op::Adjoint(AdjointOp::Slope(slope)), &[g, y]) => match own(g) {
+            Some((MUL, &[a, b])) => (Operation::SlopeOfProduct(slope), vec![a, b, y], vec![g]),
             _ => alone(Operation::Slope(slope)),
         },
         (op, _) => panic!("{op} is not element-wise"),
-    }
-}
-
-/// Returns the function that an operation applies, if any.
-fn function(op: Op) -> Option<Function> {
-    match op {
-        Op::Sigmoid => Some(Function::Sigmoid),
-        Op::Tanh => Some(Function::Tanh),
-        Op::Relu => Some(Function::Relu),
-        Op::Exp => Some(Function::Exp),
-        Op::Log => Some(Function::Log),
-        Op::Sqrt => Some(Function::Sqrt),
-        Op::Erf => Some(Function::Erf),
-        _ => None,
     }
 }
 
@@ -98,10 +83,8 @@ fn applied<'a>(
     own: impl Fn(Register) -> Option<(Op, &'a [Register])>,
 ) -> Fusion {
     match own(x) {
-        Some((Op::Add, &[a, b])) => match own(a) {
-            Some((Op::Add, &[p, q])) => {
-                (Operation::Apply(Form::OfSums, f), vec![p, q, b], vec![x, a])
-            }
+        Some((ADD, &[a, b])) => match own(a) {
+            Some((ADD, &[p, q])) => (Operation::Apply(Form::OfSums, f), vec![p, q, b], vec![x, a]),
             _ => (Operation::Apply(Form::OfSum, f), vec![a, b], vec![x]),
         },
         _ => (Operation::Apply(Form::Plain, f), vec![x], vec![]),
@@ -115,13 +98,11 @@ fn product<'a>(
     own: impl Fn(Register) -> Option<(Op, &'a [Register])>,
 ) -> Fusion {
     for (gate, other) in [(b, a), (a, b)] {
-        if let Some((op, &[x])) = own(gate)
-            && let Some(f) = function(op)
-        {
+        if let Some((Op::Apply(f), &[x])) = own(gate) {
             return gated(f, x, [Form::Times, Form::OfSumTimes], &[other], &[gate], own);
         }
     }
-    (Operation::Mul, vec![a, b], vec![])
+    (Operation::Binary(Binary::Mul), vec![a, b], vec![])
 }
 
 /// Fuses `a + b` with the operations that compute `a` and `b`.
@@ -131,18 +112,18 @@ fn sum<'a>(
     own: impl Fn(Register) -> Option<(Op, &'a [Register])>,
 ) -> Fusion {
     match (own(a), own(b)) {
-        (Some((Op::Mul, &[p, q])), Some((Op::Mul, &[r, s]))) => {
+        (Some((MUL, &[p, q])), Some((MUL, &[r, s]))) => {
             (Operation::SumOfProducts, vec![p, q, r, s], vec![a, b])
         }
-        (_, Some((Op::Mul, &[p, q]))) => match (own(p), own(q)) {
-            (Some((op, &[x])), Some((Op::Sub, &[c, d]))) if d == a && function(op).is_some() => {
-                let (f, forms) = (function(op), [Form::Between, Form::OfSumBetween]);
-                gated(f.expect("just checked"), x, forms, &[c, d], &[b, p, q], own)
+        (_, Some((MUL, &[p, q]))) => match (own(p), own(q)) {
+            (Some((Op::Apply(f), &[x])), Some((SUB, &[c, d]))) if d == a => {
+                let forms = [Form::Between, Form::OfSumBetween];
+                gated(f, x, forms, &[c, d], &[b, p, q], own)
             }
             _ => (Operation::AddProduct, vec![p, q, a], vec![b]),
         },
-        (Some((Op::Mul, &[p, q])), _) => (Operation::AddProduct, vec![p, q, b], vec![a]),
-        _ => (Operation::Add, vec![a, b], vec![]),
+        (Some((MUL, &[p, q])), _) => (Operation::AddProduct, vec![p, q, b], vec![a]),
+        _ => (Operation::Binary(Binary::Add), vec![a, b], vec![]),
     }
 }
 
@@ -157,7 +138,7 @@ fn gated<'a>(
     own: impl Fn(Register) -> Option<(Op, &'a [Register])>,
 ) -> Fusion {
     match own(x) {
-        Some((Op::Add, of)) => {
+        Some((ADD, of)) => {
             (Operation::Apply(of_sum, f), [of, others].concat(), [inner, &[x]].concat())
         }
         _ => (Operation::Apply(of_value, f), [&[x], others].concat(), inner.to_vec()),
@@ -179,13 +160,8 @@ mod tests {
         let op = |text: &str| {
             let (name, operands) = text.trim().split_once(' ').unwrap();
             let op = match name {
-                "add" => Op::Add,
-                "sub" => Op::Sub,
-                "mul" => Op::Mul,
                 "half" => Op::Scale(0.5),
-                "sigmoid" => Op::Sigmoid,
-                "tanh" => Op::Tanh,
-                _ => unreachable!("{name}"),
+                name => Op::all().find(|op| op.name() == name).unwrap(),
             };
             (op, registers(operands))
         };

@@ -62,9 +62,9 @@ const BROKEN: &str = r#"
 "table": 0 => "table": -1 => cell node: v0, lookup
 "table": 0 => "table": "word" => cell node: v0, lookup
 "table": 0 => "table": 0, "operands": [] => cell node: v0, lookup
-"port": 1 => "port": 2 => cell node: v1, sum
+"port": 1 => "port": 2 => cell node: v1, reduce
 "port": 1 => "port": 70000 => cell node: v1, reduce
-"field": 0 => "field": 1 => cell node: v1, sum
+"field": 0 => "field": 1 => cell node: v1, reduce
 "field": 0 => "field": 0.5 => cell node: v1, reduce
 "value": 1, "shape": [4] => "value": 1, "shape": [0] => cell node: v4, constant
 "value": 1, "shape": [4] => "value": 1, "shape": [65536, 65536] => cell node: v4, constant

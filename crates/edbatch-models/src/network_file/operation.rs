@@ -1,114 +1,15 @@
 //! Operations as JSON: `{"op": "reduce", "port": 0, "field": 0, "by": "sum"}`.
 //!
-//! [`name`] and [`members`] list all operations. A new operation does not compile before both list
-//! it, and it needs a line in [`ALL`] to be read.
+//! An operation is read by its [name](Op::name), and [`members`] lists what else it has. Operations of
+//! adjoint cells are in no file: [`Op::all`] leaves them out.
 
 mod read;
 mod write;
 
-use edbatch_graph::{Op, ParameterId, Reduction, Shape};
+use edbatch_graph::{Normalization, Op, ParameterId, Reduction};
 
 pub(super) use read::read;
 pub(super) use write::write;
-
-/// Returns the name of an operation, or `None` for one that only adjoint cells have.
-fn name(op: Op) -> Option<&'static str> {
-    Some(match op {
-        Op::Input { .. } => "input",
-        Op::Reduce { .. } => "reduce",
-        Op::Attention { .. } => "attention",
-        Op::SoftmaxSum { .. } => "softmax_sum",
-        Op::Lookup { .. } => "lookup",
-        Op::Parameter(_) => "parameter",
-        Op::Constant(_) => "constant",
-        Op::MatMul => "matmul",
-        Op::Add => "add",
-        Op::Sub => "sub",
-        Op::Mul => "mul",
-        Op::Div => "div",
-        Op::Neg => "neg",
-        Op::Scale(_) => "scale",
-        Op::Sigmoid => "sigmoid",
-        Op::Tanh => "tanh",
-        Op::Relu => "relu",
-        Op::Exp => "exp",
-        Op::Log => "log",
-        Op::Sqrt => "sqrt",
-        Op::Erf => "erf",
-        Op::Maximum => "maximum",
-        Op::Minimum => "minimum",
-        Op::Softmax => "softmax",
-        Op::LogSoftmax => "log_softmax",
-        Op::LayerNorm(_) => "layer_norm",
-        Op::RmsNorm(_) => "rms_norm",
-        Op::Dot => "dot",
-        Op::Reshape(_) => "reshape",
-        Op::Select { .. } => "select",
-        Op::Concat => "concat",
-        Op::Slice { .. } => "slice",
-        Op::Transpose => "transpose",
-        Op::Dropout(_) => "dropout",
-        Op::Slope(_)
-        | Op::Fold(_)
-        | Op::Share { .. }
-        | Op::Outer
-        | Op::Larger
-        | Op::Ties { .. }
-        | Op::AttentionBack { .. }
-        | Op::OneHot { .. } => return None,
-    })
-}
-
-/// All operations that have a name. Their members are read by [`members`].
-pub(super) const ALL: [Op; 34] = [
-    Op::Input { port: 0, field: 0 },
-    Op::Reduce { port: 0, field: 0, by: Reduction::Sum },
-    Op::Attention { port: 0, keys: 0, values: 0, heads: 1 },
-    Op::SoftmaxSum { port: 0, scores: 0, values: 0 },
-    Op::Lookup { table: 0 },
-    Op::Parameter(ParameterId(0)),
-    Op::Constant(0.0),
-    Op::MatMul,
-    Op::Add,
-    Op::Sub,
-    Op::Mul,
-    Op::Div,
-    Op::Neg,
-    Op::Scale(0.0),
-    Op::Sigmoid,
-    Op::Tanh,
-    Op::Relu,
-    Op::Exp,
-    Op::Log,
-    Op::Sqrt,
-    Op::Erf,
-    Op::Maximum,
-    Op::Minimum,
-    Op::Softmax,
-    Op::LogSoftmax,
-    Op::LayerNorm(0.0),
-    Op::RmsNorm(0.0),
-    Op::Dot,
-    Op::Reshape(Shape::Vector(1)),
-    Op::Select { table: 0 },
-    Op::Concat,
-    Op::Slice { start: 0, rows: 0 },
-    Op::Transpose,
-    Op::Dropout(0.0),
-];
-
-fn reduction_name(by: Reduction) -> &'static str {
-    match by {
-        Reduction::Sum => "sum",
-        Reduction::Mean => "mean",
-        Reduction::Max => "max",
-        Reduction::LogSumExp => "log_sum_exp",
-    }
-}
-
-/// All reductions.
-const REDUCTIONS: [Reduction; 4] =
-    [Reduction::Sum, Reduction::Mean, Reduction::Max, Reduction::LogSumExp];
 
 /// Passes each member of an operation to `to`, which writes it, or returns the member it reads.
 fn members<M: Members>(op: Op, to: &mut M) -> Result<Op, M::Error> {
@@ -133,8 +34,12 @@ fn members<M: Members>(op: Op, to: &mut M) -> Result<Op, M::Error> {
             values: to.index("values", values)?,
         },
         Op::Select { table } => Op::Select { table: to.index("table", table)? },
-        Op::LayerNorm(epsilon) => Op::LayerNorm(to.float("eps", epsilon)?),
-        Op::RmsNorm(epsilon) => Op::RmsNorm(to.float("eps", epsilon)?),
+        Op::Normalize(Normalization::LayerNorm(epsilon)) => {
+            Normalization::LayerNorm(to.float("eps", epsilon)?).into()
+        }
+        Op::Normalize(Normalization::RmsNorm(epsilon)) => {
+            Normalization::RmsNorm(to.float("eps", epsilon)?).into()
+        }
         Op::Dropout(rate) => Op::Dropout(to.float("rate", rate)?),
         Op::Reshape(shape) => {
             to.shape()?;
@@ -152,33 +57,14 @@ fn members<M: Members>(op: Op, to: &mut M) -> Result<Op, M::Error> {
             Op::Slice { start: to.count("start", start)?, rows: to.count("rows", rows)? }
         }
         Op::MatMul
-        | Op::Add
-        | Op::Sub
-        | Op::Mul
-        | Op::Div
-        | Op::Neg
-        | Op::Sigmoid
-        | Op::Tanh
-        | Op::Relu
-        | Op::Exp
-        | Op::Log
-        | Op::Sqrt
-        | Op::Erf
-        | Op::Maximum
-        | Op::Minimum
-        | Op::Softmax
-        | Op::LogSoftmax
         | Op::Dot
+        | Op::Neg
+        | Op::Apply(_)
+        | Op::Binary(_)
+        | Op::Normalize(Normalization::Softmax | Normalization::LogSoftmax)
         | Op::Concat
         | Op::Transpose
-        | Op::Larger
-        | Op::Ties { .. }
-        | Op::AttentionBack { .. }
-        | Op::OneHot { .. }
-        | Op::Slope(_)
-        | Op::Fold(_)
-        | Op::Share { .. }
-        | Op::Outer => op,
+        | Op::Adjoint(_) => op,
     })
 }
 

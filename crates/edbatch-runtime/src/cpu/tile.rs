@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
+use edbatch_graph::Normalization;
 use edbatch_layout::{
-    AttentionFields, Base, CellStep, Mode, Normalization, Operand, Place, Plan, Scores, Step,
-    Weight,
+    AttentionFields, Base, CellStep, Mode, Operand, Place, Plan, Scores, Step, Weight,
 };
 use smallvec::SmallVec;
 

@@ -12,8 +12,8 @@
 
 use std::mem::MaybeUninit;
 
-use edbatch_graph::Slope;
-use edbatch_layout::{Assignment, Elementwise, Form, Function, Operation};
+use edbatch_graph::{Binary, Function, Slope};
+use edbatch_layout::{Assignment, Elementwise, Form, Operation};
 
 use super::{
     isa::Level,
@@ -61,7 +61,7 @@ pub enum Input<'a> {
 /// use edbatch_runtime::kernels::{Input, Level, RowsRef, RowsMut, elementwise};
 ///
 /// let [x, bias, sum] = [0, 1, 2].map(Register);
-/// let program = Elementwise::new(2, &[(Op::Add, vec![x, bias])], &[sum]);
+/// let program = Elementwise::new(2, &[(Binary::Add.into(), vec![x, bias])], &[sum]);
 /// let mut out = [0.0; 4];
 /// let x = RowsRef::Span { data: &[1.0, 2.0, 3.0, 4.0], stride: 2 };
 /// let inputs = [Input::Rows(x), Input::Same(&[10.0, 20.0])];
@@ -202,12 +202,14 @@ unsafe fn execute<S: Simd>(
     let area = Area { to, rows, columns };
     match assignment.operation {
         Operation::Copy => area.fill(simd, lanewise::Identity, [a]),
-        Operation::Add => area.fill(simd, lanewise::Add, [a, b]),
-        Operation::Sub => area.fill(simd, lanewise::Sub, [a, b]),
-        Operation::Mul => area.fill(simd, lanewise::Mul, [a, b]),
-        Operation::Div => area.fill(simd, lanewise::Div, [a, b]),
-        Operation::Max => area.fill(simd, lanewise::Max, [a, b]),
-        Operation::Min => area.fill(simd, lanewise::Min, [a, b]),
+        Operation::Binary(binary) => match binary {
+            Binary::Add => area.fill(simd, lanewise::Add, [a, b]),
+            Binary::Sub => area.fill(simd, lanewise::Sub, [a, b]),
+            Binary::Mul => area.fill(simd, lanewise::Mul, [a, b]),
+            Binary::Div => area.fill(simd, lanewise::Div, [a, b]),
+            Binary::Maximum => area.fill(simd, lanewise::Max, [a, b]),
+            Binary::Minimum => area.fill(simd, lanewise::Min, [a, b]),
+        },
         Operation::Larger => area.fill(simd, lanewise::Larger, [a, b]),
         Operation::Neg => area.fill(simd, lanewise::Neg, [a]),
         Operation::Slope(slope) => match slope {

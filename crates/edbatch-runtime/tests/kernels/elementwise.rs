@@ -1,6 +1,6 @@
 //! Element-wise programs against their operations, computed one by one.
 
-use edbatch_graph::Op;
+use edbatch_graph::{AdjointOp, Binary, Function, Op};
 use edbatch_layout::{Elementwise, Register};
 use edbatch_runtime::kernels::{Input, Level, RowsMut, RowsRef, elementwise};
 use proptest::prelude::*;
@@ -36,13 +36,13 @@ fn naive(level: Level, ops: &Ops, inputs: &[&[f32]]) -> Vec<Vec<f32>> {
             x.iter().zip(&values[operands[1].index()]).map(|(&a, &b)| f(a, b)).collect()
         };
         let value = match *op {
-            Op::Add => binary(|a, b| a + b),
-            Op::Sub => binary(|a, b| a - b),
-            Op::Mul => binary(|a, b| a * b),
-            Op::Div => binary(|a, b| a / b),
-            Op::Maximum => binary(|a, b| if b.is_nan() || a < b { b } else { a }),
-            Op::Minimum => binary(|a, b| if b.is_nan() || b < a { b } else { a }),
-            Op::Larger => binary(|a, b| match a.partial_cmp(&b) {
+            Op::Binary(Binary::Add) => binary(|a, b| a + b),
+            Op::Binary(Binary::Sub) => binary(|a, b| a - b),
+            Op::Binary(Binary::Mul) => binary(|a, b| a * b),
+            Op::Binary(Binary::Div) => binary(|a, b| a / b),
+            Op::Binary(Binary::Maximum) => binary(|a, b| if b.is_nan() || a < b { b } else { a }),
+            Op::Binary(Binary::Minimum) => binary(|a, b| if b.is_nan() || b < a { b } else { a }),
+            Op::Adjoint(AdjointOp::Larger) => binary(|a, b| match a.partial_cmp(&b) {
                 Some(std::cmp::Ordering::Greater) => 1.0,
                 Some(std::cmp::Ordering::Less) => 0.0,
                 _ => 0.5,
@@ -103,15 +103,18 @@ fn check(ops: &Ops, rows: usize, width: usize, seed: u64) {
 fn lstm() -> Ops {
     let (mut cell, [i, f, o, g, c, bi, bf, bo, bg]) = Ops::of();
     let mut gate = |x, bias, function| {
-        let sum = cell.push(Op::Add, &[x, bias]);
+        let sum = cell.push(Op::Binary(Binary::Add), &[x, bias]);
         cell.push(function, &[sum])
     };
-    let (i, f) = (gate(i, bi, Op::Sigmoid), gate(f, bf, Op::Sigmoid));
-    let (o, g) = (gate(o, bo, Op::Sigmoid), gate(g, bg, Op::Tanh));
-    let (kept, added) = (cell.push(Op::Mul, &[f, c]), cell.push(Op::Mul, &[i, g]));
-    let c = cell.push(Op::Add, &[kept, added]);
-    let t = cell.push(Op::Tanh, &[c]);
-    let h = cell.push(Op::Mul, &[o, t]);
+    let (i, f) =
+        (gate(i, bi, Op::Apply(Function::Sigmoid)), gate(f, bf, Op::Apply(Function::Sigmoid)));
+    let (o, g) =
+        (gate(o, bo, Op::Apply(Function::Sigmoid)), gate(g, bg, Op::Apply(Function::Tanh)));
+    let (kept, added) =
+        (cell.push(Op::Binary(Binary::Mul), &[f, c]), cell.push(Op::Binary(Binary::Mul), &[i, g]));
+    let c = cell.push(Op::Binary(Binary::Add), &[kept, added]);
+    let t = cell.push(Op::Apply(Function::Tanh), &[c]);
+    let h = cell.push(Op::Binary(Binary::Mul), &[o, t]);
     cell.outputs = vec![h, c];
     cell
 }
@@ -120,23 +123,34 @@ fn lstm() -> Ops {
 fn gru() -> Ops {
     let (mut cell, inputs) = Ops::of::<14>();
     let mut halves = vec![];
-    for (function, inputs) in [Op::Sigmoid, Op::Tanh].into_iter().zip(inputs.chunks(7)) {
+    for (function, inputs) in
+        [Op::Apply(Function::Sigmoid), Op::Apply(Function::Tanh)].into_iter().zip(inputs.chunks(7))
+    {
         let &[r, z, c, h, br, bz, bc] = inputs else { unreachable!("seven each") };
-        let (reset, update) = (cell.push(Op::Add, &[r, br]), cell.push(Op::Add, &[z, bz]));
-        let (reset, update) = (cell.push(function, &[reset]), cell.push(Op::Sigmoid, &[update]));
-        let kept = cell.push(Op::Mul, &[reset, h]);
-        let (state, sum) = (cell.push(Op::Add, &[c, bc]), cell.push(Op::Add, &[c, kept]));
-        let sum = cell.push(Op::Add, &[sum, bc]);
-        let (state, sum) = (cell.push(Op::Tanh, &[state]), cell.push(function, &[sum]));
-        let difference = cell.push(Op::Sub, &[h, state]);
-        let moved = cell.push(Op::Mul, &[update, difference]);
-        halves.push(cell.push(Op::Add, &[state, moved]));
-        let (difference, open) = (cell.push(Op::Sub, &[h, c]), cell.push(function, &[c]));
-        let moved = cell.push(Op::Mul, &[open, difference]);
-        let moved = cell.push(Op::Add, &[c, moved]);
+        let (reset, update) = (
+            cell.push(Op::Binary(Binary::Add), &[r, br]),
+            cell.push(Op::Binary(Binary::Add), &[z, bz]),
+        );
+        let (reset, update) =
+            (cell.push(function, &[reset]), cell.push(Op::Apply(Function::Sigmoid), &[update]));
+        let kept = cell.push(Op::Binary(Binary::Mul), &[reset, h]);
+        let (state, sum) = (
+            cell.push(Op::Binary(Binary::Add), &[c, bc]),
+            cell.push(Op::Binary(Binary::Add), &[c, kept]),
+        );
+        let sum = cell.push(Op::Binary(Binary::Add), &[sum, bc]);
+        let (state, sum) =
+            (cell.push(Op::Apply(Function::Tanh), &[state]), cell.push(function, &[sum]));
+        let difference = cell.push(Op::Binary(Binary::Sub), &[h, state]);
+        let moved = cell.push(Op::Binary(Binary::Mul), &[update, difference]);
+        halves.push(cell.push(Op::Binary(Binary::Add), &[state, moved]));
+        let (difference, open) =
+            (cell.push(Op::Binary(Binary::Sub), &[h, c]), cell.push(function, &[c]));
+        let moved = cell.push(Op::Binary(Binary::Mul), &[open, difference]);
+        let moved = cell.push(Op::Binary(Binary::Add), &[c, moved]);
         cell.outputs.extend([kept, sum, moved]);
     }
-    let sum = cell.push(Op::Add, &[halves[0], halves[1]]);
+    let sum = cell.push(Op::Binary(Binary::Add), &[halves[0], halves[1]]);
     let mean = cell.push(Op::Scale(0.5), &[sum]);
     cell.outputs.push(mean);
     cell
@@ -164,8 +178,8 @@ fn lstm_cells_of_many_widths() {
 #[test]
 fn outputs_may_be_inputs_and_may_repeat() {
     let (mut ops, [x, y]) = Ops::of();
-    let sum = ops.push(Op::Add, &[x, x]);
-    let more = ops.push(Op::Sub, &[sum, y]);
+    let sum = ops.push(Op::Binary(Binary::Add), &[x, x]);
+    let more = ops.push(Op::Binary(Binary::Sub), &[sum, y]);
     ops.outputs = vec![y, sum, sum, more, x];
     check(&ops, 3, 20, 1);
 }
@@ -185,22 +199,22 @@ proptest! {
         for (code, a, b) in codes {
             let (a, b) = (values[a as usize % values.len()], values[b as usize % values.len()]);
             values.push(match code {
-                0 => ops.push(Op::Add, &[a, b]),
-                1 => ops.push(Op::Sub, &[a, b]),
-                2 => ops.push(Op::Mul, &[a, b]),
-                3 => ops.push(Op::Div, &[a, b]),
+                0 => ops.push(Op::Binary(Binary::Add), &[a, b]),
+                1 => ops.push(Op::Binary(Binary::Sub), &[a, b]),
+                2 => ops.push(Op::Binary(Binary::Mul), &[a, b]),
+                3 => ops.push(Op::Binary(Binary::Div), &[a, b]),
                 4 => ops.push(Op::Neg, &[a]),
                 5 => ops.push(Op::Scale(0.5), &[a]),
-                6 => ops.push(Op::Sigmoid, &[a]),
-                7 => ops.push(Op::Tanh, &[a]),
-                8 => ops.push(Op::Relu, &[a]),
-                9 => ops.push(Op::Exp, &[a]),
-                10 => ops.push(Op::Maximum, &[a, b]),
-                11 => ops.push(Op::Minimum, &[a, b]),
-                12 => ops.push(Op::Larger, &[a, b]),
-                13 => ops.push(Op::Sqrt, &[a]),
-                14 => ops.push(Op::Erf, &[a]),
-                _ => ops.push(Op::Log, &[a]),
+                6 => ops.push(Op::Apply(Function::Sigmoid), &[a]),
+                7 => ops.push(Op::Apply(Function::Tanh), &[a]),
+                8 => ops.push(Op::Apply(Function::Relu), &[a]),
+                9 => ops.push(Op::Apply(Function::Exp), &[a]),
+                10 => ops.push(Op::Binary(Binary::Maximum), &[a, b]),
+                11 => ops.push(Op::Binary(Binary::Minimum), &[a, b]),
+                12 => ops.push(Op::Adjoint(AdjointOp::Larger), &[a, b]),
+                13 => ops.push(Op::Apply(Function::Sqrt), &[a]),
+                14 => ops.push(Op::Apply(Function::Erf), &[a]),
+                _ => ops.push(Op::Apply(Function::Log), &[a]),
             });
         }
         let outputs = outputs.iter().map(|&output| values[output as usize % values.len()]);

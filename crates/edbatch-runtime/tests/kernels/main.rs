@@ -33,9 +33,9 @@ fn mul_add(level: Level, a: f32, b: f32, c: f32) -> f32 {
 }
 
 /// `to[i] = op(from[i])`, computed by a program of one operation.
-fn map(level: Level, op: Op, from: &[f32], to: &mut [f32]) {
+fn map(level: Level, op: impl Into<Op>, from: &[f32], to: &mut [f32]) {
     let [x, y] = [0, 1].map(Register);
-    let program = Elementwise::new(1, &[(op, vec![x])], &[y]);
+    let program = Elementwise::new(1, &[(op.into(), vec![x])], &[y]);
     let to = RowsMut::contiguous(to, from.len());
     kernels::elementwise(level, &program, from.len(), &[Input::Same(from)], &mut [to]);
 }

@@ -1,6 +1,6 @@
 //! Functions and softmax: accuracy against `f64`, special values, independence of the position.
 
-use edbatch_graph::Op;
+use edbatch_graph::Function;
 use edbatch_runtime::kernels::{
     Level, dot,
     math::{layer_norm, log_softmax, rms_norm, softmax},
@@ -8,20 +8,11 @@ use edbatch_runtime::kernels::{
 
 use super::{assert_same_bits, map, mul_add, noise};
 
-const FUNCTIONS: [Op; 7] = [Op::Sigmoid, Op::Tanh, Op::Relu, Op::Exp, Op::Log, Op::Sqrt, Op::Erf];
-
-fn exact(function: Op, x: f32) -> f64 {
+fn exact(function: Function, x: f32) -> f64 {
     let x = x as f64;
     match function {
-        Op::Sigmoid if x < 0.0 => x.exp() / (1.0 + x.exp()),
-        Op::Sigmoid => 1.0 / (1.0 + (-x).exp()),
-        Op::Tanh => x.tanh(),
-        Op::Relu => x.max(0.0),
-        Op::Exp => x.exp(),
-        Op::Log => x.ln(),
-        Op::Sqrt => x.sqrt(),
-        Op::Erf => libm::erf(x),
-        op => unreachable!("{op} is not one of the functions"),
+        Function::Sigmoid if x < 0.0 => x.exp() / (1.0 + x.exp()),
+        function => function.of(x),
     }
 }
 
@@ -35,7 +26,7 @@ fn ulps(got: f32, exact: f64) -> f64 {
 
 /// Checks the documented error bounds for floats given by their bits. Prints the largest errors, in
 /// ulp and absolute.
-fn check_errors(level: Level, function: Op, bits: impl Iterator<Item = u32>) {
+fn check_errors(level: Level, function: Function, bits: impl Iterator<Item = u32>) {
     let (mut relative, mut absolute) = ((0.0, 0.0), 0.0f64);
     let mut bits = bits.map(f32::from_bits).peekable();
     let (mut x, mut y) = (Vec::new(), vec![0.0; 4096]);
@@ -50,7 +41,8 @@ fn check_errors(level: Level, function: Op, bits: impl Iterator<Item = u32>) {
             } else if (expected as f32).is_infinite() || got.is_infinite() {
                 assert_eq!(got, expected as f32, "{level}: {function:?}({x})");
             } else {
-                let below_normal = function == Op::Sigmoid && expected < f32::MIN_POSITIVE as f64;
+                let below_normal =
+                    function == Function::Sigmoid && expected < f32::MIN_POSITIVE as f64;
                 let error = if below_normal { 0.0 } else { ulps(got, expected) };
                 if error > relative.0 {
                     relative = (error, x);
@@ -62,15 +54,15 @@ fn check_errors(level: Level, function: Op, bits: impl Iterator<Item = u32>) {
     let (ulps, x) = relative;
     println!("{level:8} {function:?}: {ulps:.2} ulp at {x:e}, {absolute:e} absolute");
     let allowed = match function {
-        Op::Sigmoid => 4.0,
-        Op::Tanh => 5.0,
-        Op::Exp | Op::Log | Op::Erf => 2.0,
-        Op::Sqrt => 0.5,
+        Function::Sigmoid => 4.0,
+        Function::Tanh => 5.0,
+        Function::Exp | Function::Log | Function::Erf => 2.0,
+        Function::Sqrt => 0.5,
         _ => 0.0,
     };
     assert!(ulps <= allowed, "{level}: {function:?}({x:e}) has an error of {ulps} ulp");
     assert!(
-        function != Op::Sigmoid || absolute <= 2e-7,
+        function != Function::Sigmoid || absolute <= 2e-7,
         "{level}: sigma has an error of {absolute:e}"
     );
 }
@@ -78,7 +70,7 @@ fn check_errors(level: Level, function: Op, bits: impl Iterator<Item = u32>) {
 #[test]
 fn sampled_floats_are_within_the_documented_errors() {
     for level in Level::available() {
-        for function in FUNCTIONS {
+        for function in Function::ALL.iter().copied() {
             check_errors(level, function, (0..=u32::MAX).step_by(9973));
         }
     }
@@ -90,7 +82,7 @@ fn sampled_floats_are_within_the_documented_errors() {
 fn all_floats_are_within_the_documented_errors() {
     let sizes = (1e-5f32).to_bits()..(104f32).to_bits();
     for level in Level::available() {
-        for function in FUNCTIONS {
+        for function in Function::ALL.iter().copied() {
             let sign = f32::to_bits(-0.0);
             check_errors(level, function, sizes.clone().chain(sizes.clone().map(|x| x | sign)));
         }
@@ -105,14 +97,14 @@ fn roots_and_error_functions_of_all_floats() {
     for level in Level::available() {
         for block in blocks() {
             x.iter_mut().zip(block..).for_each(|(x, bits)| *x = f32::from_bits(bits));
-            map(level, Op::Sqrt, &x, &mut y);
+            map(level, Function::Sqrt, &x, &mut y);
             for (x, y) in x.iter().zip(&y) {
                 let exact = x.sqrt();
                 let same = exact.to_bits() == y.to_bits() || exact.is_nan() && y.is_nan();
                 assert!(same, "{level}: the root of {x:e} is {y:e}");
             }
         }
-        check_errors(level, Op::Erf, 0..=u32::MAX);
+        check_errors(level, Function::Erf, 0..=u32::MAX);
     }
 }
 
@@ -121,37 +113,37 @@ fn special_values_equal_those_of_std() {
     const INF: f32 = f32::INFINITY;
     for level in Level::available() {
         for (function, x, expected) in [
-            (Op::Sigmoid, INF, 1.0),
-            (Op::Sigmoid, -INF, 0.0),
-            (Op::Sigmoid, 0.0, 0.5),
-            (Op::Tanh, INF, 1.0),
-            (Op::Tanh, -INF, -1.0),
-            (Op::Tanh, 20.0, 1.0),
-            (Op::Tanh, 0.0, 0.0),
-            (Op::Tanh, -0.0, -0.0),
-            (Op::Sqrt, -1.0, f32::NAN),
-            (Op::Sqrt, -0.0, -0.0),
-            (Op::Sqrt, INF, INF),
-            (Op::Erf, INF, 1.0),
-            (Op::Erf, -INF, -1.0),
-            (Op::Erf, -0.0, -0.0),
-            (Op::Erf, 4.0, 1.0),
-            (Op::Relu, -INF, 0.0),
-            (Op::Relu, INF, INF),
-            (Op::Exp, INF, INF),
-            (Op::Exp, -INF, 0.0),
-            (Op::Exp, 0.0, 1.0),
-            (Op::Log, INF, INF),
-            (Op::Log, 0.0, -INF),
-            (Op::Log, 1.0, 0.0),
-            (Op::Log, -1.0, f32::NAN),
-            (Op::Log, -INF, f32::NAN),
+            (Function::Sigmoid, INF, 1.0),
+            (Function::Sigmoid, -INF, 0.0),
+            (Function::Sigmoid, 0.0, 0.5),
+            (Function::Tanh, INF, 1.0),
+            (Function::Tanh, -INF, -1.0),
+            (Function::Tanh, 20.0, 1.0),
+            (Function::Tanh, 0.0, 0.0),
+            (Function::Tanh, -0.0, -0.0),
+            (Function::Sqrt, -1.0, f32::NAN),
+            (Function::Sqrt, -0.0, -0.0),
+            (Function::Sqrt, INF, INF),
+            (Function::Erf, INF, 1.0),
+            (Function::Erf, -INF, -1.0),
+            (Function::Erf, -0.0, -0.0),
+            (Function::Erf, 4.0, 1.0),
+            (Function::Relu, -INF, 0.0),
+            (Function::Relu, INF, INF),
+            (Function::Exp, INF, INF),
+            (Function::Exp, -INF, 0.0),
+            (Function::Exp, 0.0, 1.0),
+            (Function::Log, INF, INF),
+            (Function::Log, 0.0, -INF),
+            (Function::Log, 1.0, 0.0),
+            (Function::Log, -1.0, f32::NAN),
+            (Function::Log, -INF, f32::NAN),
         ] {
             let mut y = [0.0];
             map(level, function, &[x], &mut y);
             assert_same_bits(&y, &[expected], || format!("{level}: {function:?}({x})"));
         }
-        for function in FUNCTIONS {
+        for function in Function::ALL.iter().copied() {
             let mut y = [0.0; 5];
             map(level, function, &[f32::NAN; 5], &mut y);
             assert!(y.iter().all(|y| y.is_nan()), "{level}: {function:?}(NaN) is {y:?}");
@@ -163,7 +155,7 @@ fn special_values_equal_those_of_std() {
 fn an_element_has_the_same_bits_at_every_position() {
     let x: Vec<f32> = noise(1, 70).iter().map(|x| x * 12.0).collect();
     for level in Level::available() {
-        for function in FUNCTIONS {
+        for function in Function::ALL.iter().copied() {
             let mut alone = vec![0.0; x.len()];
             x.chunks(1).zip(alone.chunks_mut(1)).for_each(|(x, y)| map(level, function, x, y));
             for start in 0..20 {

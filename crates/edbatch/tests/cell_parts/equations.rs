@@ -1,8 +1,8 @@
 //! Declares the parts of a cell again, as equations.
 
 use edbatch_graph::{
-    Arity, CellBuilder, CellError, CellParts, Index, Instruction, Kind, Network, Op, RecordId,
-    Reduction, Tensor, Values, Var,
+    Arity, Binary, CellBuilder, CellError, CellParts, Function, Index, Instruction, Kind, Network,
+    Normalization, Op, RecordId, Reduction, Tensor, Values, Var,
 };
 
 /// Declares a cell with these parts by a [`CellBuilder`]. Returns `None` if equations cannot have
@@ -142,12 +142,12 @@ impl<'c, 'a> Equations<'c, 'a> {
 fn binary<'c>(op: Op, a: Tensor<'c>, b: Tensor<'c>) -> Option<Tensor<'c>> {
     Some(match op {
         Op::MatMul => a.matmul(b),
-        Op::Add => a + b,
-        Op::Sub => a - b,
-        Op::Mul => a * b,
-        Op::Div => a / b,
-        Op::Maximum => a.maximum(b),
-        Op::Minimum => a.minimum(b),
+        Op::Binary(Binary::Add) => a + b,
+        Op::Binary(Binary::Sub) => a - b,
+        Op::Binary(Binary::Mul) => a * b,
+        Op::Binary(Binary::Div) => a / b,
+        Op::Binary(Binary::Maximum) => a.maximum(b),
+        Op::Binary(Binary::Minimum) => a.minimum(b),
         Op::Dot => a.dot(b),
         _ => return None,
     })
@@ -157,17 +157,17 @@ fn unary(op: Op, x: Tensor<'_>) -> Option<Tensor<'_>> {
     Some(match op {
         Op::Neg => -x,
         Op::Scale(factor) => x.scale(factor),
-        Op::Sigmoid => x.sigmoid(),
-        Op::Tanh => x.tanh(),
-        Op::Relu => x.relu(),
-        Op::Exp => x.exp(),
-        Op::Log => x.log(),
-        Op::Sqrt => x.sqrt(),
-        Op::Erf => x.erf(),
-        Op::Softmax => x.softmax(),
-        Op::LogSoftmax => x.log_softmax(),
-        Op::LayerNorm(epsilon) => x.layer_norm(epsilon),
-        Op::RmsNorm(epsilon) => x.rms_norm(epsilon),
+        Op::Apply(Function::Sigmoid) => x.sigmoid(),
+        Op::Apply(Function::Tanh) => x.tanh(),
+        Op::Apply(Function::Relu) => x.relu(),
+        Op::Apply(Function::Exp) => x.exp(),
+        Op::Apply(Function::Log) => x.log(),
+        Op::Apply(Function::Sqrt) => x.sqrt(),
+        Op::Apply(Function::Erf) => x.erf(),
+        Op::Normalize(Normalization::Softmax) => x.softmax(),
+        Op::Normalize(Normalization::LogSoftmax) => x.log_softmax(),
+        Op::Normalize(Normalization::LayerNorm(epsilon)) => x.layer_norm(epsilon),
+        Op::Normalize(Normalization::RmsNorm(epsilon)) => x.rms_norm(epsilon),
         Op::Reshape(shape) => x.reshape(shape),
         Op::Slice { start, rows } => x.slice(start as usize, rows as usize),
         Op::Transpose => x.transpose(),

@@ -6,8 +6,8 @@ mod equations;
 use std::sync::Arc;
 
 use edbatch_graph::{
-    Arity, CellParts, Dag, Graph, Instruction, Kind, Network, NodeId, Op, ParameterId, RecordId,
-    Reduction, Schedule, Shape, Slope, Value, Var,
+    AdjointOp, Arity, Binary, CellParts, Dag, Function, Graph, Instruction, Kind, Network, NodeId,
+    Normalization, Op, ParameterId, RecordId, Reduction, Schedule, Shape, Slope, Value, Var,
 };
 use edbatch_layout::{
     CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, Want, check, check_cell,
@@ -105,25 +105,25 @@ fn change(parts: &mut CellParts, network: &Network, rng: &mut impl Rng) {
         }
         _ => {
             let ops = [
-                Op::Add,
-                Op::Mul,
-                Op::Div,
-                Op::Tanh,
-                Op::Exp,
+                Op::Binary(Binary::Add),
+                Op::Binary(Binary::Mul),
+                Op::Binary(Binary::Div),
+                Op::Apply(Function::Tanh),
+                Op::Apply(Function::Exp),
                 Op::Neg,
-                Op::Softmax,
-                Op::LogSoftmax,
-                Op::Relu,
+                Op::Normalize(Normalization::Softmax),
+                Op::Normalize(Normalization::LogSoftmax),
+                Op::Apply(Function::Relu),
                 Op::MatMul,
                 Op::Concat,
                 Op::Transpose,
                 Op::Slice { start: 0, rows: 2 },
-                Op::Slope(Slope::Tanh),
-                Op::Outer,
-                Op::Maximum,
-                Op::Erf,
-                Op::LayerNorm(0.5),
-                Op::RmsNorm(f32::NAN),
+                Op::Adjoint(AdjointOp::Slope(Slope::Tanh)),
+                Op::Adjoint(AdjointOp::Outer),
+                Op::Binary(Binary::Maximum),
+                Op::Apply(Function::Erf),
+                Op::Normalize(Normalization::LayerNorm(0.5)),
+                Op::Normalize(Normalization::RmsNorm(f32::NAN)),
                 Op::Dot,
                 Op::Reshape(Shape::Vector(4)),
                 Op::Select { table: index(parts.tables.len(), rng) },
@@ -133,7 +133,7 @@ fn change(parts: &mut CellParts, network: &Network, rng: &mut impl Rng) {
                     values: index(1, rng),
                 },
                 Op::Attention { port: index(1, rng), keys: 0, values: index(1, rng), heads: 1 },
-                Op::OneHot { table: 0 },
+                Op::Adjoint(AdjointOp::OneHot { table: 0 }),
             ];
             parts.instructions[var].op = *ops.choose(rng).expect("operations");
         }

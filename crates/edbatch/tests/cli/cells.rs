@@ -117,7 +117,7 @@ fn the_copies_of_the_chosen_plan_are_listed() {
     let listed = |layout: &str| scratch.ok(&["cells", "MVCell", "--layout", layout]);
     for layout in ["paper", "declaration"] {
         let text = listed(layout);
-        assert!(text.contains("    concatenate: left.matrix right.matrix ("), "{text}");
+        assert!(text.contains("    concat: left.matrix right.matrix ("), "{text}");
     }
     assert_eq!(listed("ours").lines().count(), WITHOUT_COPIES);
     let text = scratch.ok(&["cells", "LSTMCell", "--layout", "declaration"]);

@@ -1,8 +1,8 @@
 //! Mutants of compiled cells.
 
-use edbatch_graph::{ParameterId, Reduction};
+use edbatch_graph::{Normalization, ParameterId, Reduction};
 use edbatch_layout::{
-    AttentionFields, Base, CellPlan, CellStep, Mode, Normalization, Place, Program, Scores, Weight,
+    AttentionFields, Base, CellPlan, CellStep, Mode, Place, Program, Scores, Weight,
 };
 use rand::RngExt;
 

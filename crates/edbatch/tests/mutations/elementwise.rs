@@ -1,7 +1,7 @@
 //! Mutants of element-wise programs.
 
-use edbatch_graph::{Op, Slope};
-use edbatch_layout::{Assignment, Elementwise, Form, Function, Operation, Register};
+use edbatch_graph::{AdjointOp, Binary, Function, Op, Slope};
+use edbatch_layout::{Assignment, Elementwise, Form, Operation, Register};
 use rand::RngExt;
 
 use crate::networks::Random;
@@ -47,26 +47,21 @@ pub(crate) fn mutants(program: &Elementwise, rng: &mut Random) -> Vec<(&'static 
 
 /// Other operations with the same number of operands.
 fn other_ops(op: Op) -> Vec<Op> {
-    let all = match op {
-        Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Maximum | Op::Minimum | Op::Larger => {
-            vec![Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Maximum, Op::Minimum, Op::Larger]
+    let larger = AdjointOp::Larger.into();
+    let all: Vec<Op> = match op {
+        Op::Binary(_) | Op::Adjoint(AdjointOp::Larger) => {
+            Binary::ALL.iter().map(|&binary| binary.into()).chain([larger]).collect()
         }
-        Op::Slope(_) => {
+        Op::Adjoint(AdjointOp::Slope(_)) => {
             let slopes = [Slope::Sigmoid, Slope::Tanh, Slope::Relu];
-            slopes.map(Op::Slope).into_iter().chain([Op::Add, Op::Mul]).collect()
+            let slopes = slopes.into_iter().map(|slope| AdjointOp::Slope(slope).into());
+            slopes.chain([Binary::Add.into(), Binary::Mul.into()]).collect()
         }
         Op::Scale(factor) => vec![Op::Scale(2.0 * factor), Op::Scale(-factor), Op::Neg],
-        _ => vec![
-            Op::Neg,
-            Op::Sigmoid,
-            Op::Tanh,
-            Op::Relu,
-            Op::Exp,
-            Op::Log,
-            Op::Sqrt,
-            Op::Erf,
-            Op::Scale(0.5),
-        ],
+        _ => {
+            let functions = Function::ALL.iter().map(|&function| function.into());
+            [Op::Neg].into_iter().chain(functions).chain([Op::Scale(0.5)]).collect()
+        }
     };
     all.into_iter().filter(|&other| other != op).collect()
 }
@@ -98,31 +93,26 @@ fn expand(
 ) -> Register {
     match assignment.operation {
         Operation::Copy => of[0],
-        Operation::Add => run(Op::Add, &of),
-        Operation::Sub => run(Op::Sub, &of),
-        Operation::Mul => run(Op::Mul, &of),
-        Operation::Div => run(Op::Div, &of),
-        Operation::Max => run(Op::Maximum, &of),
-        Operation::Min => run(Op::Minimum, &of),
-        Operation::Larger => run(Op::Larger, &of),
+        Operation::Binary(binary) => run(binary.into(), &of),
+        Operation::Larger => run(AdjointOp::Larger.into(), &of),
         Operation::Neg => run(Op::Neg, &of),
-        Operation::Slope(slope) => run(Op::Slope(slope), &of),
+        Operation::Slope(slope) => run(AdjointOp::Slope(slope).into(), &of),
         Operation::SlopeOfProduct(slope) => {
-            let product = run(Op::Mul, &of[..2]);
-            run(Op::Slope(slope), &[product, of[2]])
+            let product = run(Binary::Mul.into(), &of[..2]);
+            run(AdjointOp::Slope(slope).into(), &[product, of[2]])
         }
         Operation::Scale(factor) => run(Op::Scale(factor), &of),
         Operation::ScaledSum(factor) => {
-            let sum = run(Op::Add, &of);
+            let sum = run(Binary::Add.into(), &of);
             run(Op::Scale(factor), &[sum])
         }
         Operation::AddProduct => {
-            let product = run(Op::Mul, &of[..2]);
-            run(Op::Add, &[product, of[2]])
+            let product = run(Binary::Mul.into(), &of[..2]);
+            run(Binary::Add.into(), &[product, of[2]])
         }
         Operation::SumOfProducts => {
-            let products = [run(Op::Mul, &of[..2]), run(Op::Mul, &of[2..])];
-            run(Op::Add, &products)
+            let products = [run(Binary::Mul.into(), &of[..2]), run(Binary::Mul.into(), &of[2..])];
+            run(Binary::Add.into(), &products)
         }
         Operation::Apply(form, function) => applied(form, function, &of, run),
     }
@@ -136,28 +126,19 @@ fn applied(
 ) -> Register {
     let (mut argument, mut others) = (of[0], &of[1..]);
     if matches!(form, Form::OfSum | Form::OfSums | Form::OfSumTimes | Form::OfSumBetween) {
-        (argument, others) = (run(Op::Add, &of[..2]), &of[2..]);
+        (argument, others) = (run(Binary::Add.into(), &of[..2]), &of[2..]);
     }
     if form == Form::OfSums {
-        argument = run(Op::Add, &[argument, of[2]]);
+        argument = run(Binary::Add.into(), &[argument, of[2]]);
     }
-    let op = match function {
-        Function::Sigmoid => Op::Sigmoid,
-        Function::Tanh => Op::Tanh,
-        Function::Relu => Op::Relu,
-        Function::Exp => Op::Exp,
-        Function::Log => Op::Log,
-        Function::Sqrt => Op::Sqrt,
-        Function::Erf => Op::Erf,
-    };
-    let result = run(op, &[argument]);
+    let result = run(function.into(), &[argument]);
     match form {
         Form::Plain | Form::OfSum | Form::OfSums => result,
-        Form::Times | Form::OfSumTimes => run(Op::Mul, &[result, others[0]]),
+        Form::Times | Form::OfSumTimes => run(Binary::Mul.into(), &[result, others[0]]),
         Form::Between | Form::OfSumBetween => {
-            let difference = run(Op::Sub, others);
-            let product = run(Op::Mul, &[result, difference]);
-            run(Op::Add, &[others[1], product])
+            let difference = run(Op::Binary(Binary::Sub), others);
+            let product = run(Binary::Mul.into(), &[result, difference]);
+            run(Binary::Add.into(), &[others[1], product])
         }
     }
 }

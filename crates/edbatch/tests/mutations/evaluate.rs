@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use edbatch_graph::{Kind, Reduction, Slope, Table};
+use edbatch_graph::{Kind, Normalization, Reduction, Slope, Table};
 use edbatch_layout::{
-    Assignment, AttentionFields, Base, CellPlan, CellStep, Form, Function, Mode, Normalization,
-    Operation, Place, Program, Scores, Weight,
+    Assignment, AttentionFields, Base, CellPlan, CellStep, Form, Mode, Operation, Place, Program,
+    Scores, Weight,
 };
 use rand::RngExt;
 
@@ -318,12 +318,7 @@ fn slope_of(slope: Slope, gradient: f64, y: f64) -> f64 {
 fn assigned(operation: Operation, of: impl Fn(usize) -> f64) -> f64 {
     match operation {
         Operation::Copy => of(0),
-        Operation::Add => of(0) + of(1),
-        Operation::Sub => of(0) - of(1),
-        Operation::Mul => of(0) * of(1),
-        Operation::Div => of(0) / of(1),
-        Operation::Max => of(0).max(of(1)),
-        Operation::Min => of(0).min(of(1)),
+        Operation::Binary(binary) => binary.of(of(0), of(1)),
         Operation::Larger => match of(0).partial_cmp(&of(1)) {
             Some(std::cmp::Ordering::Greater) => 1.0,
             Some(std::cmp::Ordering::Less) => 0.0,
@@ -337,15 +332,7 @@ fn assigned(operation: Operation, of: impl Fn(usize) -> f64) -> f64 {
         Operation::AddProduct => of(0) * of(1) + of(2),
         Operation::SumOfProducts => of(0) * of(1) + of(2) * of(3),
         Operation::Apply(form, function) => {
-            let f = |x: f64| match function {
-                Function::Sigmoid => 1.0 / (1.0 + (-x).exp()),
-                Function::Tanh => x.tanh(),
-                Function::Relu => x.max(0.0),
-                Function::Exp => x.exp(),
-                Function::Log => x.ln(),
-                Function::Sqrt => x.sqrt(),
-                Function::Erf => libm::erf(x),
-            };
+            let f = |x: f64| function.of(x);
             match form {
                 Form::Plain => f(of(0)),
                 Form::OfSum => f(of(0) + of(1)),

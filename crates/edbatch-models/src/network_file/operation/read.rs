@@ -7,7 +7,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{ALL, INFINITY, Members, NEG_INFINITY, REDUCTIONS, members, name, reduction_name};
+use super::{INFINITY, Members, NEG_INFINITY, members};
 use crate::JsonFault;
 use crate::json_fault::{mismatch, number_of_text};
 use crate::network_file::items::{Dims, Items, Name};
@@ -30,8 +30,8 @@ pub(in crate::network_file) fn read(
     let Object(left) = object.map_err(|fault: JsonFault| fault.within(&of))?;
     let mut reader = Reader { file, raw, of, left, taken: vec![], shape: Shape::Vector(1) };
     let Name(wanted) = reader.take("op")?;
-    let Some(op) = ALL.into_iter().find(|&op| name(op) == Some(&wanted)) else {
-        let known: Vec<&str> = ALL.into_iter().filter_map(name).collect();
+    let Some(op) = Op::all().find(|op| op.name() == wanted) else {
+        let known: Vec<&str> = Op::all().map(Op::name).collect();
         let expected = format!("an operation of version 1: {}", known.join(", "));
         return Err(reader.fault(expected, format!("{wanted:?}")));
     };
@@ -129,9 +129,10 @@ impl Members for Reader<'_> {
 
     fn reduction(&mut self, _: Reduction) -> Result<Reduction, JsonFault> {
         let Name(name) = self.take("by")?;
-        REDUCTIONS.into_iter().find(|&by| reduction_name(by) == name).ok_or_else(|| {
-            let known = REDUCTIONS.map(reduction_name).join(", ");
-            self.fault(format!("a reduction of version 1: {known}"), format!("{name:?}"))
+        Reduction::ALL.iter().copied().find(|by| by.name() == &*name).ok_or_else(|| {
+            let known: Vec<&str> = Reduction::ALL.iter().map(|by| by.name()).collect();
+            let expected = format!("a reduction of version 1: {}", known.join(", "));
+            self.fault(expected, format!("{name:?}"))
         })
     }
 

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use edbatch_graph::{Instruction, Network, ParameterId, Reduction, Shape};
+use edbatch_graph::{Instruction, Network, Op, ParameterId, Reduction, Shape};
 
-use super::{INFINITY, Members, NEG_INFINITY, members, name, reduction_name};
+use super::{INFINITY, Members, NEG_INFINITY, members};
 use crate::network_file::writer::{WRITING, list, quoted};
 
 /// Writes an operation. The error says what was expected.
@@ -14,10 +14,10 @@ pub(in crate::network_file) fn write(
     network: &Network,
 ) -> Result<(), String> {
     let op = instruction.op;
-    let Some(name) = name(op) else {
+    if matches!(op, Op::Adjoint(_)) {
         return Err("an operation that is not only for adjoint cells".into());
-    };
-    write!(out, "{{\"op\": \"{name}\"").expect(WRITING);
+    }
+    write!(out, "{{\"op\": \"{}\"", op.name()).expect(WRITING);
     members(op, &mut Writer { out, shape: instruction.shape, network })?;
     if !op.is_source() {
         let operands = list(instruction.operands.iter().map(|var| var.0.to_string()));
@@ -61,7 +61,7 @@ impl Members for Writer<'_> {
     }
 
     fn reduction(&mut self, by: Reduction) -> Result<Reduction, String> {
-        write!(self.out, ", \"by\": \"{}\"", reduction_name(by)).expect(WRITING);
+        write!(self.out, ", \"by\": \"{}\"", by.name()).expect(WRITING);
         Ok(by)
     }
 
