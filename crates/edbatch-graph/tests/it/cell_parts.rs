@@ -84,12 +84,9 @@ fn every_fault_of_parts_is_an_error() {
     check("cell node: port left: expected a record of this network", |p| {
         p.ports[0].record = RecordId(2);
     });
-    check(
-        "cell node: v0, lookup 1: expected one of the cell's tables, which has 1",
-        |p| {
-            p.instructions[0].op = Op::Lookup { table: 1 };
-        },
-    );
+    check("cell node: v0, lookup 1: expected one of the cell's tables, which has 1", |p| {
+        p.instructions[0].op = Op::Lookup { table: 1 };
+    });
     check("cell node: v1, input 2.0: expected one of the cell's ports, which has 2", |p| {
         p.instructions[1].op = Op::Input { port: 2, field: 0 }
     });
