@@ -23,8 +23,8 @@ named! {
 }
 
 named! {
-    /// An operation on two tensors, element by element. A vector of one element, or a vector with an
-    /// element for each row of a matrix, is broadcast.
+    /// An operation on two tensors, element by element. A vector of one element, or a vector with
+    /// an element for each row of a matrix, is broadcast.
     pub enum Binary {
         /// `a + b`
         Add = "add",
