@@ -22,7 +22,7 @@ use std::fmt;
 use std::ops::Range;
 
 use edbatch_graph::{Network, Reduction};
-use edbatch_layout::{Base, CellPlan, CellStep, Mode, Place};
+use edbatch_layout::{Base, CellPlan, CellStep, Mode, Place, RowKernel, RowStep};
 
 /// Consecutive steps of a cell. Thread blocks can compute their units independently of each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -111,9 +111,11 @@ fn of_arguments(step: &CellStep) -> Option<(Place, u32)> {
         // Each block would compute the exponentials of a log-sum-exp again.
         CellStep::Reduce { by: Reduction::LogSumExp, .. } => None,
         CellStep::Reduce { out, width, .. } => Some((out, width)),
-        CellStep::Copy { from, out, width } => {
+        CellStep::Rows(RowStep {
+            kernel: RowKernel::Copy, from: [from, _], out, columns, ..
+        }) => {
             let is_argument = !matches!(from.base, Base::Scratch(_) | Base::Output);
-            is_argument.then_some((out, width))
+            is_argument.then_some((out, columns))
         }
         _ => None,
     }
@@ -131,22 +133,10 @@ fn units(network: &Network, step: &CellStep) -> u32 {
             if each.all(|other| other == first) { first } else { *rows }
         }
         CellStep::MatMul { m, n, .. } => m * n,
-        // One thread computes a row.
-        CellStep::Normalize { .. } => 1,
+        CellStep::Rows(step) => step.units(),
         // The threads of a block compute a call together.
         CellStep::Attention { .. } | CellStep::AttentionBack { .. } => 1,
-        CellStep::Reduce { width, .. }
-        | CellStep::Elementwise { width, .. }
-        | CellStep::Copy { width, .. }
-        | CellStep::Share { width, .. }
-        | CellStep::Select { width, .. }
-        | CellStep::Ties { width, .. }
-        | CellStep::OneHot { width, .. }
-        | CellStep::Fill { width, .. } => *width,
-        CellStep::Fold { rows, .. } | CellStep::Dot { rows, .. } => *rows,
-        CellStep::Expand { rows, columns, .. } | CellStep::Transpose { rows, columns, .. } => {
-            rows * columns
-        }
+        CellStep::Reduce { width, .. } | CellStep::Elementwise { width, .. } => *width,
     }
 }
 
@@ -171,7 +161,10 @@ pub(crate) fn accesses(step: &CellStep, units: u32) -> Vec<Access> {
         CellStep::Elementwise { width, inputs, .. } => {
             inputs.iter().for_each(|&place| touch(place, *width, false, Some(units)));
         }
-        CellStep::Copy { from, width, .. } => touch(*from, *width, false, Some(units)),
+        // Each unit reads the column that it writes.
+        CellStep::Rows(RowStep { kernel: RowKernel::Copy, from: [from, _], columns, .. }) => {
+            touch(*from, *columns, false, Some(units));
+        }
         step => {
             step.reads().into_iter().for_each(|(place, width)| touch(place, width, false, None))
         }

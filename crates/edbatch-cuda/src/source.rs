@@ -7,7 +7,12 @@ use std::cell::Cell;
 use std::fmt::Write;
 
 use edbatch_graph::{Normalization, Reduction};
-use edbatch_layout::{Base, CellPlan, CellStep, Elementwise, Place, Program, Scores, Weight};
+use edbatch_layout::{
+    Base, CellPlan, CellStep, Elementwise, Place, Program, RowKernel, RowStep, Scores, Weight,
+};
+
+/// The reason why the steps of gradients have no source.
+const ADJOINT: &str = "adjoint cells are refused when a program is loaded";
 
 use super::DevicePrecision;
 use super::command_list::{CopyJob, scratch};
@@ -155,7 +160,9 @@ impl<'a> PhaseWriter<'a> {
         line!(text, "    {{");
         line!(text, "        Units units({units}, j);");
         match step {
-            CellStep::Normalize { .. } => self.normalize(step, text),
+            CellStep::Rows(row @ RowStep { kernel: RowKernel::Normalize(by), .. }) => {
+                self.normalize(*by, row, text);
+            }
             CellStep::Attention { .. } => self.attention(step, text),
             _ => {
                 line!(text, "        block.superstep([&](u32 t) {{");
@@ -171,20 +178,18 @@ impl<'a> PhaseWriter<'a> {
         line!(text, "    }}");
     }
 
-    fn normalize(&self, step: &CellStep, text: &mut String) {
-        let CellStep::Normalize { by, from, rows, width, out } = step else {
-            unreachable!("called for softmax and norms")
-        };
+    fn normalize(&self, by: Normalization, step: &RowStep, text: &mut String) {
+        let RowStep { from: [from, _], rows, columns: width, out, .. } = step;
         let column = "first + i";
         let (from, to) = (self.read(*from, "call", column), self.write_to(*out, "call", column));
         let (function, option) = match by {
             Normalization::Softmax => ("softmax_row", "false".into()),
             Normalization::LogSoftmax => ("softmax_row", "true".into()),
             Normalization::LayerNorm(epsilon) => {
-                ("norm_row", format!("{}, true", constant(*epsilon)))
+                ("norm_row", format!("{}, true", constant(epsilon)))
             }
             Normalization::RmsNorm(epsilon) => {
-                ("norm_row", format!("{}, false", constant(*epsilon)))
+                ("norm_row", format!("{}, false", constant(epsilon)))
             }
         };
         line!(text, "        block.superstep([&](u32 t) {{");
@@ -235,19 +240,7 @@ impl<'a> PhaseWriter<'a> {
 
     /// Writes the C++ code by which a thread runs unit `u` of a step for one call.
     fn element(&self, step: &CellStep, text: &mut String) {
-        let mut put = |out: Place, value: String| {
-            line!(text, "                {} = {value};", self.write_to(out, "call", "u"));
-        };
         match step {
-            CellStep::Copy { from, out, .. } => put(*out, self.read(*from, "call", "u")),
-            CellStep::Fill { value, out, .. } => put(*out, constant(*value)),
-            CellStep::Expand { from, columns, out, .. } => {
-                put(*out, self.read(*from, "call", &format!("u / {columns}")));
-            }
-            CellStep::Transpose { from, rows, columns, out } => {
-                let column = format!("u % {rows} * {columns} + u / {rows}");
-                put(*out, self.read(*from, "call", &column));
-            }
             CellStep::Reduce { port, from, by, out, .. } => {
                 let operand = self.tables() + usize::from(*port);
                 let reduce = reduction(*by);
@@ -287,32 +280,44 @@ impl<'a> PhaseWriter<'a> {
             CellStep::Elementwise { inputs, outputs, program, .. } => {
                 self.elementwise(inputs, outputs, program, text);
             }
-            CellStep::Dot { left, right, width, out, .. } => {
-                let column = format!("u * {width} + i");
-                let left = self.read(*left, "call", &column);
-                let right = self.read(*right, "call", &column);
-                put(
-                    *out,
-                    format!(
-                        "dot_rows({width}, [&](u32 i) {{ return {left}; }}, [&](u32 i) {{ return \
-                         {right}; }})"
-                    ),
-                );
+            CellStep::Rows(step) => {
+                let (to, value) = (self.write_to(step.out, "call", "u"), self.row_element(step));
+                line!(text, "                {to} = {value};");
             }
-            CellStep::Select { table, from, width, out, .. } => {
-                let index = self.start(usize::from(*table), "call");
-                put(*out, self.read(*from, "call", &format!("{index} * {width} + u")));
-            }
-            CellStep::Product { .. } | CellStep::Normalize { .. } | CellStep::Attention { .. } => {
+            CellStep::Product { .. } | CellStep::Attention { .. } => {
                 unreachable!("done by blocks")
             }
-            CellStep::Fold { .. }
-            | CellStep::Share { .. }
-            | CellStep::Ties { .. }
-            | CellStep::AttentionBack { .. }
-            | CellStep::OneHot { .. } => {
-                unreachable!("adjoint cells are refused when a program is loaded")
+            CellStep::AttentionBack { .. } => unreachable!("{ADJOINT}"),
+        }
+    }
+
+    /// Returns the C++ expression of unit `u` of a step on rows.
+    fn row_element(&self, step: &RowStep) -> String {
+        let RowStep { kernel, from: [from, right], rows, columns, .. } = *step;
+        match kernel {
+            RowKernel::Copy => self.read(from, "call", "u"),
+            RowKernel::Fill(value) => constant(value),
+            RowKernel::Expand => self.read(from, "call", &format!("u / {columns}")),
+            RowKernel::Transpose => {
+                self.read(from, "call", &format!("u % {rows} * {columns} + u / {rows}"))
             }
+            RowKernel::Dot => {
+                let column = format!("u * {columns} + i");
+                let [left, right] = [from, right].map(|place| self.read(place, "call", &column));
+                format!(
+                    "dot_rows({columns}, [&](u32 i) {{ return {left}; }}, [&](u32 i) {{ return \
+                     {right}; }})"
+                )
+            }
+            RowKernel::Select(table) => {
+                let index = self.start(usize::from(table), "call");
+                self.read(from, "call", &format!("{index} * {columns} + u"))
+            }
+            RowKernel::Normalize(_) => unreachable!("a thread computes a row"),
+            RowKernel::Fold | RowKernel::Share(_) | RowKernel::Ties { .. } => {
+                unreachable!("{ADJOINT}")
+            }
+            RowKernel::OneHot(_) => unreachable!("{ADJOINT}"),
         }
     }
 

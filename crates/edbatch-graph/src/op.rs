@@ -248,7 +248,7 @@ impl Normalization {
 
     /// Returns the name in files and in messages.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Softmax => "softmax",
             Self::LogSoftmax => "log_softmax",
@@ -259,7 +259,7 @@ impl Normalization {
 
     /// Returns ε, if it has one.
     #[must_use]
-    pub fn epsilon(self) -> Option<f32> {
+    pub const fn epsilon(self) -> Option<f32> {
         match self {
             Self::Softmax | Self::LogSoftmax => None,
             Self::LayerNorm(epsilon) | Self::RmsNorm(epsilon) => Some(epsilon),

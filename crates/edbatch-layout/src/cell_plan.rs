@@ -3,11 +3,13 @@
 mod access;
 mod display;
 mod moved;
+mod row_step;
 
-use edbatch_graph::{Normalization, ParameterId, Reduction};
+use edbatch_graph::{ParameterId, Reduction};
 
 use crate::elementwise::Elementwise;
 pub use moved::Moved;
+pub use row_step::{Extent, RowKernel, RowStep, Signature};
 
 /// The steps that compute a cell.
 ///
@@ -174,41 +176,6 @@ pub enum CellStep {
         /// The place of the result.
         out: Place,
     },
-    /// `out[b, i] = Σ over j of from[b, i, j]`.
-    Fold {
-        /// The place of the matrix.
-        from: Place,
-        /// The number of its rows.
-        rows: u32,
-        /// The number of its columns.
-        columns: u32,
-        /// The place of the result.
-        out: Place,
-    },
-    /// `out[b, :] = from[b, :]`, divided by the number of the call's values at a port.
-    Share {
-        /// The port that takes any number of values.
-        port: u16,
-        /// The place of the tensor.
-        from: Place,
-        /// The number of elements.
-        width: u32,
-        /// The place of the result.
-        out: Place,
-    },
-    /// `out[b, i] = the number of the call's values v with v[from + i] = like[b, i]`
-    Ties {
-        /// The port that takes any number of values.
-        port: u16,
-        /// The offset of the field in each value.
-        from: u32,
-        /// The place of the elements that values are compared with.
-        like: Place,
-        /// The number of elements.
-        width: u32,
-        /// The place of the result.
-        out: Place,
-    },
     /// The gradient of the query of [`Attention`](Self::Attention); then for each head the
     /// log-sum-exp of its scores, then for each head `g · y`, where y is the result.
     AttentionBack {
@@ -232,54 +199,6 @@ pub enum CellStep {
         /// The operations.
         program: Elementwise,
     },
-    /// `out[b, i, :] = f(from[b, i, :])` for a softmax or a norm f.
-    Normalize {
-        /// The function.
-        by: Normalization,
-        /// The place of the operand.
-        from: Place,
-        /// The number of rows.
-        rows: u32,
-        /// The number of elements of a row.
-        width: u32,
-        /// The place of the result.
-        out: Place,
-    },
-    /// `out[b, i] = Σ over j of left[b, i, j] · right[b, i, j]`.
-    Dot {
-        /// The place of one factor.
-        left: Place,
-        /// The place of the other factor.
-        right: Place,
-        /// The number of rows.
-        rows: u32,
-        /// The number of elements of a row.
-        width: u32,
-        /// The place of the result.
-        out: Place,
-    },
-    /// `out[b, :] = from[b, i, :]`, where `i` is the index that the call names.
-    Select {
-        /// The index port, among the cell's table ports.
-        table: u16,
-        /// The place of the rows.
-        from: Place,
-        /// The number of rows.
-        rows: u32,
-        /// The number of elements of a row.
-        width: u32,
-        /// The place of the result.
-        out: Place,
-    },
-    /// `out[b, :] = 0`, except 1 at the index that the call names.
-    OneHot {
-        /// The index port, among the cell's table ports.
-        table: u16,
-        /// The number of elements.
-        width: u32,
-        /// The place of the result.
-        out: Place,
-    },
     /// For each head h: `out[b, h, :] = Σ over the call's values v of p[v, h] · v[values, h, :]`,
     /// where p is the softmax of the scores over these values.
     Attention {
@@ -296,46 +215,8 @@ pub enum CellStep {
         /// The place of the result.
         out: Place,
     },
-    /// `out[b, :] = from[b, :]`.
-    Copy {
-        /// The place of the tensor.
-        from: Place,
-        /// The number of elements.
-        width: u32,
-        /// The place of the copy.
-        out: Place,
-    },
-    /// Broadcasts: `out[b, i, j] = from[b, i]` for `rows` elements and `columns` copies of each.
-    Expand {
-        /// The place of the elements.
-        from: Place,
-        /// The number of elements.
-        rows: u32,
-        /// The number of copies of each.
-        columns: u32,
-        /// The place of the result.
-        out: Place,
-    },
-    /// `out[b, j, i] = from[b, i, j]`.
-    Transpose {
-        /// The place of the matrix.
-        from: Place,
-        /// The number of its rows.
-        rows: u32,
-        /// The number of its columns.
-        columns: u32,
-        /// The place of the result.
-        out: Place,
-    },
-    /// `out[b, :] = value`.
-    Fill {
-        /// The constant.
-        value: f32,
-        /// The number of elements.
-        width: u32,
-        /// The place of the result.
-        out: Place,
-    },
+    /// A step that computes the rows of a matrix for each call.
+    Rows(RowStep),
 }
 
 /// The attention over the values at a port whose gradient is computed.

@@ -46,7 +46,8 @@ mod record_layout;
 mod training_plan;
 
 pub use cell_plan::{
-    AttentionFields, Base, CellPlan, CellStep, Hoisted, Mode, Moved, Place, Scores, Weight,
+    AttentionFields, Base, CellPlan, CellStep, Extent, Hoisted, Mode, Moved, Place, RowKernel,
+    RowStep, Scores, Signature, Weight,
 };
 pub use check::{PlanError, check, check_training};
 pub use check_cell::check_cell;

@@ -49,7 +49,7 @@ pub fn cell_text(program: &Program, kind: Kind) -> String {
         let names: Vec<&str> = steps.iter().map(step_name).collect();
         names.join(", ")
     };
-    let moves = plan.steps.iter().filter(|step| step.is_move()).map(ToString::to_string);
+    let moves = plan.steps.iter().filter(|step| step.rearranges()).map(ToString::to_string);
     let mut moves: Vec<String> = moves.collect();
     if moves.is_empty() {
         moves.push("nothing".into());
@@ -80,7 +80,7 @@ pub fn cell_dot(program: &Program, kind: Kind) -> String {
         writeln!(dot, "  {} [label=\"{name}{cells}\"]", identifier(base)).expect(INFALLIBLE);
     }
     for (index, step) in plan.steps.iter().enumerate() {
-        let colour = if step.is_move() { ", color=red, fontcolor=red" } else { "" };
+        let colour = if step.rearranges() { ", color=red, fontcolor=red" } else { "" };
         let name = step_name(step);
         writeln!(dot, "  step{index} [label=\"{name}\", shape=ellipse{colour}]").expect(INFALLIBLE);
         let field = |place: Place| {
@@ -168,19 +168,9 @@ fn step_name(step: &CellStep) -> &'static str {
         CellStep::Product { .. } => "product",
         CellStep::MatMul { .. } => "matrix product",
         CellStep::Elementwise { .. } => "element-wise",
-        CellStep::Normalize { by, .. } => by.name(),
-        CellStep::Dot { .. } => "dot",
-        CellStep::Select { .. } => "select",
-        CellStep::Ties { .. } => "ties",
-        CellStep::AttentionBack { .. } => "gradient of attention",
-        CellStep::OneHot { .. } => "one-hot",
         CellStep::Attention { .. } => "attention",
-        CellStep::Copy { .. } => "copy",
-        CellStep::Expand { .. } => "expand",
-        CellStep::Transpose { .. } => "transpose",
-        CellStep::Fill { .. } => "fill",
-        CellStep::Fold { .. } => "fold",
-        CellStep::Share { .. } => "share",
+        CellStep::AttentionBack { .. } => "gradient of attention",
+        CellStep::Rows(step) => step.kernel.signature().name,
     }
 }
 

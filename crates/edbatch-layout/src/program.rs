@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use edbatch_graph::{Cell, Kind, Network, Port, RecordId, Schedule, Table, TrainingNetwork, Var};
 
-use crate::cell_plan::{Base, CellPlan, CellStep};
+use crate::cell_plan::{Base, CellPlan, CellStep, RowKernel, RowStep};
 use crate::compile::{CellStyle, Compiled, compile};
 use crate::copied::{Copied, Move, copied};
 use crate::inner_batches::inner_batches;
@@ -260,7 +260,11 @@ impl Signature {
 /// Returns true if a step of a cell reads values at this port, or their number.
 fn reads_port(plan: &CellPlan, port: usize) -> bool {
     plan.steps.iter().any(|step| match *step {
-        CellStep::Share { port: counted, .. } if usize::from(counted) == port => true,
+        CellStep::Rows(RowStep { kernel: RowKernel::Share(counted), .. })
+            if usize::from(counted) == port =>
+        {
+            true
+        }
         _ => step.reads().iter().any(|(place, _)| place.base == Base::Port(port as u16)),
     })
 }

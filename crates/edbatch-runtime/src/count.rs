@@ -118,10 +118,8 @@ impl Backend for Count {
 /// If a step only copies, fills or transposes, returns where it writes and its number of elements
 /// per call. Returns `None` for any other step.
 fn moved_by(step: &CellStep) -> Option<(Place, u32)> {
-    match *step {
-        CellStep::Copy { width, out, .. } | CellStep::Fill { width, out, .. } => Some((out, width)),
-        CellStep::Expand { rows, columns, out, .. }
-        | CellStep::Transpose { rows, columns, out, .. } => Some((out, rows * columns)),
+    match step {
+        CellStep::Rows(moved) if step.rearranges() => Some((moved.out, moved.written())),
         _ => None,
     }
 }

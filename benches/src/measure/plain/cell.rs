@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use edbatch_graph::Normalization;
 use edbatch_layout as layout;
-use edbatch_layout::{Base, CellPlan, CellStep, LINE, Mode, Operand, Place, Plan};
+use edbatch_layout::{
+    Base, CellPlan, CellStep, LINE, Mode, Operand, Place, Plan, RowKernel, RowStep,
+};
 use edbatch_runtime::kernels::rows::Around;
 use edbatch_runtime::kernels::{self, Input, RowsMut, RowsRef, math};
 use edbatch_runtime::{Profile, Work};
@@ -165,10 +167,10 @@ impl Batch<'_> {
         targets: &mut [Target<'_>],
         whole: &mut Vec<f32>,
     ) {
-        let (level, calls) = (self.loaded.level, self.calls());
+        let level = self.loaded.level;
         let _timer = self.profile.time_of(match step {
             CellStep::MatMul { .. } => Work::Product,
-            step if step.is_move() => Work::Gather,
+            step if step.rearranges() => Work::Gather,
             _ => Work::Elementwise,
         });
         match *step {
@@ -196,60 +198,56 @@ impl Batch<'_> {
                     whole,
                 );
             }
-            CellStep::Normalize { by, from, rows: 1, width, out } => {
-                let (width, rows) = (width as usize, source.rows(from, width as usize));
-                only(targets).each_row(out, calls, width, |call, to| {
-                    to.copy_from_slice(rows.row(call, width));
-                    match by {
-                        Normalization::Softmax => math::softmax(level, to),
-                        Normalization::LogSoftmax => math::log_softmax(level, to),
-                        by => unreachable!("no model that is measured has {by}"),
-                    }
+            CellStep::Rows(ref step) => self.rows(step, source, only(targets)),
+            CellStep::Product { .. } => unreachable!("a product has a weight"),
+            CellStep::Attention { .. } | CellStep::AttentionBack { .. } => {
+                unreachable!("no model that is measured has {step}")
+            }
+        }
+    }
+
+    /// Runs a step on the rows of a matrix for each call.
+    fn rows(&self, step: &RowStep, source: &Source<'_>, target: &mut Target<'_>) {
+        let RowStep { kernel, from: [from, _], out, .. } = *step;
+        let (rows, columns) = (step.rows as usize, step.columns as usize);
+        let (level, calls, area) = (self.loaded.level, self.calls(), rows * columns);
+        match kernel {
+            RowKernel::Normalize(by @ (Normalization::Softmax | Normalization::LogSoftmax)) => {
+                let read = source.rows(from, area);
+                target.each_row(out, calls, area, |call, to| {
+                    to.copy_from_slice(read.row(call, area));
+                    to.chunks_exact_mut(columns).for_each(|row| match by {
+                        Normalization::Softmax => math::softmax(level, row),
+                        _ => math::log_softmax(level, row),
+                    });
                 });
             }
-            CellStep::Copy { from, width, out } => {
-                let (width, rows) = (width as usize, source.rows(from, width as usize));
-                only(targets).each_row(out, calls, width, |call, to| {
-                    to.copy_from_slice(rows.row(call, width));
+            RowKernel::Copy => {
+                let read = source.rows(from, area);
+                target.each_row(out, calls, area, |call, to| {
+                    to.copy_from_slice(read.row(call, area));
                 });
             }
-            CellStep::Expand { from, rows, columns, out } => {
-                let (height, columns) = (rows as usize, columns as usize);
-                let rows = source.rows(from, height);
-                only(targets).each_row(out, calls, height * columns, |call, to| {
-                    let elements = rows.row(call, height);
+            RowKernel::Expand => {
+                let read = source.rows(from, rows);
+                target.each_row(out, calls, area, |call, to| {
+                    let elements = read.row(call, rows);
                     let to = to.chunks_exact_mut(columns);
                     to.zip(elements).for_each(|(to, &element)| to.fill(element));
                 });
             }
-            CellStep::Transpose { from, rows, columns, out } => {
-                let (height, columns) = (rows as usize, columns as usize);
-                let rows = source.rows(from, height * columns);
-                only(targets).each_row(out, calls, height * columns, |call, to| {
-                    let matrix = rows.row(call, height * columns);
-                    for (j, to) in to.chunks_exact_mut(height).enumerate() {
+            RowKernel::Transpose => {
+                let read = source.rows(from, area);
+                target.each_row(out, calls, area, |call, to| {
+                    let matrix = read.row(call, area);
+                    for (j, to) in to.chunks_exact_mut(rows).enumerate() {
                         let column = matrix.iter().skip(j).step_by(columns);
                         to.iter_mut().zip(column).for_each(|(to, &element)| *to = element);
                     }
                 });
             }
-            CellStep::Fill { value, width, out } => {
-                only(targets).each_row(out, calls, width as usize, |_, to| to.fill(value));
-            }
-            CellStep::Product { .. } => unreachable!("a product has a weight"),
-            CellStep::Normalize { .. }
-            | CellStep::Dot { .. }
-            | CellStep::Select { .. }
-            | CellStep::Attention { .. } => {
-                unreachable!("no model that is measured has {step}")
-            }
-            CellStep::Fold { .. }
-            | CellStep::Share { .. }
-            | CellStep::Ties { .. }
-            | CellStep::AttentionBack { .. }
-            | CellStep::OneHot { .. } => {
-                unreachable!("only in adjoints")
-            }
+            RowKernel::Fill(value) => target.each_row(out, calls, area, |_, to| to.fill(value)),
+            _ => unreachable!("no model that is measured has {step}"),
         }
     }
 

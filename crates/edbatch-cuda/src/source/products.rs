@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::ops::Range;
 
-use edbatch_layout::{CellStep, Mode, Place};
+use edbatch_layout::{CellStep, Mode, Place, RowKernel, RowStep};
 
 use super::{PhaseWriter, ResidentStack, reduction};
 use crate::DevicePrecision;
@@ -240,7 +240,7 @@ impl PhaseWriter<'_> {
     /// Returns the place from which a step copies the columns at `x`, if it copies.
     fn copied(&self, writer: usize, x: Place) -> Option<Place> {
         match self.cell.steps[writer] {
-            CellStep::Copy { from, out, .. } => {
+            CellStep::Rows(RowStep { kernel: RowKernel::Copy, from: [from, _], out, .. }) => {
                 let offset = (from.offset + x.offset).checked_sub(out.offset)?;
                 Some(Place { offset, ..from })
             }
@@ -257,7 +257,7 @@ impl PhaseWriter<'_> {
             None => (0, format!("(k - {})", out.offset - place.offset)),
         };
         match self.cell.steps[writer] {
-            CellStep::Copy { from, out, .. } => {
+            CellStep::Rows(RowStep { kernel: RowKernel::Copy, from: [from, _], out, .. }) => {
                 let (behind, column) = own(out);
                 let from = Place { offset: from.offset + behind, ..from };
                 format!("return {};", self.read(from, "call", &column))

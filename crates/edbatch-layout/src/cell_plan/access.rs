@@ -1,6 +1,6 @@
 //! The places that the steps of a cell read and write.
 
-use super::{Base, CellStep, Mode, Place, Scores};
+use super::{Base, CellStep, Mode, Place, RowStep, Scores};
 
 impl CellStep {
     /// Returns the places that the step reads, with the number of elements per call.
@@ -23,15 +23,6 @@ impl CellStep {
             Self::Elementwise { width, inputs, .. } => {
                 inputs.iter().map(|&place| (place, *width)).collect()
             }
-            Self::Dot { left, right, rows, width, .. } => {
-                vec![(*left, rows * width), (*right, rows * width)]
-            }
-            Self::Select { table, from, rows, width, .. } => {
-                vec![(Place { base: Base::Table(*table), offset: 0 }, 1), (*from, rows * width)]
-            }
-            Self::OneHot { table, .. } => {
-                vec![(Place { base: Base::Table(*table), offset: 0 }, 1)]
-            }
             Self::Attention { port, scores, values, heads, width, .. } => {
                 let field = |offset| Place { base: Base::Port(*port), offset };
                 match *scores {
@@ -43,24 +34,12 @@ impl CellStep {
                     }
                 }
             }
-            Self::Ties { port, from, like, width, .. } => {
-                vec![(Place { base: Base::Port(*port), offset: *from }, *width), (*like, *width)]
-            }
             Self::AttentionBack { of, query, gradient, .. } => {
                 let field = |(offset, width)| (Place { base: Base::Port(of.port), offset }, width);
                 let own = [(*query, of.keys.1), (*gradient, of.values.1)];
                 own.into_iter().chain([field(of.keys), field(of.values)]).collect()
             }
-            Self::Copy { from, width, .. } | Self::Share { from, width, .. } => {
-                vec![(*from, *width)]
-            }
-            Self::Expand { from, rows, .. } => vec![(*from, *rows)],
-            Self::Transpose { from, rows, columns, .. }
-            | Self::Fold { from, rows, columns, .. }
-            | Self::Normalize { from, rows, width: columns, .. } => {
-                vec![(*from, rows * columns)]
-            }
-            Self::Fill { .. } => vec![],
+            Self::Rows(step) => step.reads(),
         }
     }
 
@@ -74,21 +53,10 @@ impl CellStep {
                 [left].into_iter().chain(right).chain(bias).collect()
             }
             Self::Elementwise { inputs, .. } => inputs.iter_mut().collect(),
-            Self::Dot { left, right, .. } => vec![left, right],
-            Self::Ties { like, .. } => vec![like],
             Self::AttentionBack { query, gradient, .. } => vec![query, gradient],
             Self::Attention { scores: Scores::Keys { query, .. }, .. } => vec![query],
-            Self::Normalize { from, .. }
-            | Self::Select { from, .. }
-            | Self::Copy { from, .. }
-            | Self::Expand { from, .. }
-            | Self::Fold { from, .. }
-            | Self::Share { from, .. }
-            | Self::Transpose { from, .. } => vec![from],
-            Self::Reduce { .. }
-            | Self::Attention { scores: Scores::Field(_), .. }
-            | Self::OneHot { .. }
-            | Self::Fill { .. } => vec![],
+            Self::Rows(step) => step.operands_mut().iter_mut().collect(),
+            Self::Reduce { .. } | Self::Attention { scores: Scores::Field(_), .. } => vec![],
         }
     }
 
@@ -99,19 +67,9 @@ impl CellStep {
             Self::Reduce { out, .. }
             | Self::Product { out, .. }
             | Self::MatMul { out, .. }
-            | Self::Normalize { out, .. }
-            | Self::Dot { out, .. }
-            | Self::Select { out, .. }
-            | Self::OneHot { out, .. }
             | Self::Attention { out, .. }
-            | Self::Ties { out, .. }
             | Self::AttentionBack { out, .. }
-            | Self::Copy { out, .. }
-            | Self::Expand { out, .. }
-            | Self::Fold { out, .. }
-            | Self::Share { out, .. }
-            | Self::Transpose { out, .. }
-            | Self::Fill { out, .. } => vec![out],
+            | Self::Rows(RowStep { out, .. }) => vec![out],
         }
     }
 
@@ -140,27 +98,16 @@ impl CellStep {
     #[must_use]
     pub fn writes(&self) -> Vec<(Place, u32)> {
         match self {
-            Self::Reduce { width, out, .. }
-            | Self::Select { width, out, .. }
-            | Self::OneHot { width, out, .. }
-            | Self::Attention { width, out, .. }
-            | Self::Ties { width, out, .. }
-            | Self::Copy { width, out, .. }
-            | Self::Share { width, out, .. }
-            | Self::Fill { width, out, .. } => vec![(*out, *width)],
+            Self::Reduce { width, out, .. } | Self::Attention { width, out, .. } => {
+                vec![(*out, *width)]
+            }
             Self::AttentionBack { of, out, .. } => vec![(*out, of.keys.1 + 2 * of.heads)],
-            Self::Product { rows, out, .. }
-            | Self::Dot { rows, out, .. }
-            | Self::Fold { rows, out, .. } => vec![(*out, *rows)],
+            Self::Product { rows, out, .. } => vec![(*out, *rows)],
             Self::MatMul { m, n, out, .. } => vec![(*out, m * n)],
             Self::Elementwise { width, outputs, .. } => {
                 outputs.iter().map(|&place| (place, *width)).collect()
             }
-            Self::Expand { rows, columns, out, .. }
-            | Self::Transpose { rows, columns, out, .. }
-            | Self::Normalize { rows, width: columns, out, .. } => {
-                vec![(*out, rows * columns)]
-            }
+            Self::Rows(step) => vec![(step.out, step.written())],
         }
     }
 }

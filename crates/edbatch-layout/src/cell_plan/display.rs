@@ -58,21 +58,6 @@ impl fmt::Display for CellStep {
                     .into_iter()
                     .try_for_each(|(register, out)| write!(f, "; {out} = r{register}"))
             }
-            Self::Normalize { by, from, rows: 1, width, out } => {
-                write!(f, "{out} = {} {from} [{width}]", hyphens(by))
-            }
-            Self::Normalize { by, from, rows, width, out } => {
-                write!(f, "{out} = {} {from} [{rows}, {width}]", hyphens(by))
-            }
-            Self::Dot { left, right, rows, width, out } => {
-                write!(f, "{out} = dot {left} {right} [{rows}, {width}]")
-            }
-            Self::Select { table, from, rows, width, out } => {
-                write!(f, "{out} = {from} at index{table} [{rows}, {width}]")
-            }
-            Self::Ties { port, from, like, width, out } => {
-                write!(f, "{out} = ties of {like} and port{port}+{from} [{width}]")
-            }
             Self::AttentionBack { of, query, gradient, out } => {
                 let AttentionFields { port, keys, values, heads } = of;
                 write!(
@@ -81,9 +66,6 @@ impl fmt::Display for CellStep {
                      by port{port}+{} [{heads} heads, {}]",
                     values.0, values.1, keys.0, keys.1
                 )
-            }
-            Self::OneHot { table, width, out } => {
-                write!(f, "{out} = one-hot of index{table} [{width}]")
             }
             Self::Attention { port, scores, values, heads, width, out } => {
                 write!(f, "{out} = sum of port{port}+{values} by softmax of ")?;
@@ -95,26 +77,13 @@ impl fmt::Display for CellStep {
                 }
                 write!(f, " [{heads} heads, {width}]")
             }
-            Self::Copy { from, width, out } => write!(f, "{out} = {from} [{width}]"),
-            Self::Fold { from, rows, columns, out } => {
-                write!(f, "{out} = fold {from} [{rows}, {columns}]")
-            }
-            Self::Share { port, from, width, out } => {
-                write!(f, "{out} = {from} / values of port{port} [{width}]")
-            }
-            Self::Expand { from, rows, columns, out } => {
-                write!(f, "{out} = expand {from} [{rows}, {columns}]")
-            }
-            Self::Transpose { from, rows, columns, out } => {
-                write!(f, "{out} = transpose {from} [{rows}, {columns}]")
-            }
-            Self::Fill { value, width, out } => write!(f, "{out} = {value} [{width}]"),
+            Self::Rows(step) => write!(f, "{step}"),
         }
     }
 }
 
 /// A name as plans print it: `log-softmax`.
-fn hyphens(name: &impl fmt::Display) -> String {
+pub(super) fn hyphens(name: &impl fmt::Display) -> String {
     name.to_string().replace('_', "-")
 }
 

@@ -3,7 +3,7 @@
 use std::iter::Sum;
 use std::ops::Add;
 
-use super::{CellPlan, CellStep, Place};
+use super::{CellPlan, CellStep, Place, RowKernel, RowStep};
 
 /// The cost of passes that only move data.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
@@ -22,7 +22,7 @@ impl CellPlan {
         let mut moved = Moved::default();
         let mut end = None;
         for step in &self.steps {
-            if !step.is_move() {
+            if !step.rearranges() {
                 end = None;
                 continue;
             }
@@ -37,12 +37,13 @@ impl CellPlan {
 }
 
 impl CellStep {
-    /// Returns true if the step only moves data.
+    /// Returns true if the step only copies, repeats, transposes or sets elements.
     #[must_use]
-    pub fn is_move(&self) -> bool {
+    pub fn rearranges(&self) -> bool {
+        let Self::Rows(RowStep { kernel, .. }) = self else { return false };
         matches!(
-            self,
-            Self::Copy { .. } | Self::Expand { .. } | Self::Transpose { .. } | Self::Fill { .. }
+            kernel,
+            RowKernel::Copy | RowKernel::Expand | RowKernel::Transpose | RowKernel::Fill(_)
         )
     }
 }

@@ -5,7 +5,7 @@ use edbatch_graph::{Arity, Binary};
 use super::Checked;
 use super::memory::Memory;
 use super::terms::{Expression, Term, Terms};
-use crate::cell_plan::{Base, CellStep, Mode, Place, Scores, Weight};
+use crate::cell_plan::{Base, CellStep, Mode, Place, RowKernel, RowStep, Scores, Weight};
 use crate::elementwise::{Assignment, Elementwise, Form, Operation};
 
 /// Evaluates a step, and writes its results to the memory.
@@ -53,49 +53,16 @@ pub(super) fn run(step: &CellStep, memory: &mut Memory<'_>, terms: &mut Terms) -
         CellStep::Elementwise { width, ref inputs, ref outputs, ref program } => {
             elementwise(program, width as usize, (inputs, outputs), memory, terms)
         }
-        CellStep::Normalize { by, from, rows, width, out } => {
-            memory.may_write(out, area(rows, width))?;
-            let matrix = memory.read(from, area(rows, width), terms)?;
-            memory.write(out, &terms.normalize(by, &matrix, width as usize))
+        CellStep::Attention { .. } | CellStep::AttentionBack { .. } => {
+            attention(step, memory, terms)
         }
-        CellStep::Dot { left, right, rows, width, out } => {
-            memory.may_write(out, rows as usize)?;
-            let left = memory.read(left, area(rows, width), terms)?;
-            let right = memory.read(right, area(rows, width), terms)?;
-            memory.write(out, &terms.dot(&left, &right, width as usize))
-        }
-        CellStep::Select { table, from, rows, width, out } => {
-            memory.may_write(out, width as usize)?;
-            memory.index(table, rows)?;
-            let matrix = memory.read(from, area(rows, width), terms)?;
-            memory.write(out, &terms.select(table, &matrix, width))
-        }
-        CellStep::Ties { port, from, like, width, out } => {
-            memory.may_write(out, width as usize)?;
-            memory.may_read(Base::Port(port))?;
-            memory.fields(port, Arity::Many, from, width as usize)?;
-            let like = memory.read(like, width as usize, terms)?;
-            memory.write(out, &terms.ties(port, from, &like))
-        }
-        CellStep::AttentionBack { of, query, gradient, out } => {
-            let (keys, values) = (of.keys.1 as usize, of.values.1 as usize);
-            let divides = |width: u32| of.heads > 0 && width.is_multiple_of(of.heads);
-            if !divides(of.keys.1) || !divides(of.values.1) {
-                return Err(format!("{} heads of {keys} and {values} elements", of.heads));
-            }
-            memory.may_write(out, keys + 2 * of.heads as usize)?;
-            memory.may_read(Base::Port(of.port))?;
-            memory.fields(of.port, Arity::Many, of.keys.0, keys)?;
-            memory.fields(of.port, Arity::Many, of.values.0, values)?;
-            let query = memory.read(query, keys, terms)?;
-            let gradient = memory.read(gradient, values, terms)?;
-            memory.write(out, &terms.attention_back(of, &query, &gradient))
-        }
-        CellStep::OneHot { table, width, out } => {
-            memory.may_write(out, width as usize)?;
-            memory.index(table, width)?;
-            memory.write(out, &terms.one_hot(table, width))
-        }
+        CellStep::Rows(step) => rows(step, memory, terms),
+    }
+}
+
+/// Evaluates attention over the values at a port, or its gradient.
+fn attention(step: &CellStep, memory: &mut Memory<'_>, terms: &mut Terms) -> Checked {
+    match *step {
         CellStep::Attention { port, scores, values, heads, width, out } => {
             memory.may_write(out, width as usize)?;
             memory.may_read(Base::Port(port))?;
@@ -121,41 +88,69 @@ pub(super) fn run(step: &CellStep, memory: &mut Memory<'_>, terms: &mut Terms) -
             let sums = terms.attention(port, (query.as_deref(), first), (heads, values, width));
             memory.write(out, &sums)
         }
-        CellStep::Fold { from, rows, columns, out } => {
-            memory.may_write(out, rows as usize)?;
-            let matrix = memory.read(from, area(rows, columns), terms)?;
-            memory.write(out, &terms.fold(&matrix, columns as usize))
+        CellStep::AttentionBack { of, query, gradient, out } => {
+            let (keys, values) = (of.keys.1 as usize, of.values.1 as usize);
+            let divides = |width: u32| of.heads > 0 && width.is_multiple_of(of.heads);
+            if !divides(of.keys.1) || !divides(of.values.1) {
+                return Err(format!("{} heads of {keys} and {values} elements", of.heads));
+            }
+            memory.may_write(out, keys + 2 * of.heads as usize)?;
+            memory.may_read(Base::Port(of.port))?;
+            memory.fields(of.port, Arity::Many, of.keys.0, keys)?;
+            memory.fields(of.port, Arity::Many, of.values.0, values)?;
+            let query = memory.read(query, keys, terms)?;
+            let gradient = memory.read(gradient, values, terms)?;
+            memory.write(out, &terms.attention_back(of, &query, &gradient))
         }
-        CellStep::Share { port, from, width, out } => {
+        _ => unreachable!("called for attention"),
+    }
+}
+
+/// Evaluates a step on the rows of a matrix. All operands are read as the signature says.
+fn rows(step: RowStep, memory: &mut Memory<'_>, terms: &mut Terms) -> Checked {
+    let RowStep { kernel, rows, columns, out, .. } = step;
+    memory.may_write(out, step.written() as usize)?;
+    match kernel {
+        RowKernel::Select(table) => memory.index(table, rows)?,
+        RowKernel::OneHot(table) => memory.index(table, columns)?,
+        RowKernel::Share(port) => {
             memory.may_read(Base::Port(port))?;
             memory.many(port)?;
-            let tensor = memory.read(from, width as usize, terms)?;
-            memory.write(out, &terms.share(port, &tensor))
         }
-        CellStep::Copy { from, width, out } => {
-            let copied = memory.read(from, width as usize, terms)?;
-            memory.write(out, &copied)
+        RowKernel::Ties { port, field } => {
+            memory.may_read(Base::Port(port))?;
+            memory.fields(port, Arity::Many, field, step.written() as usize)?;
         }
-        CellStep::Expand { from, rows, columns, out } => {
-            memory.may_write(out, area(rows, columns))?;
-            let read = memory.read(from, rows as usize, terms)?;
-            let repeat = |&term| std::iter::repeat_n(term, columns as usize);
-            let expanded: Vec<Term> = read.iter().flat_map(repeat).collect();
-            memory.write(out, &expanded)
-        }
-        CellStep::Transpose { from, rows, columns, out } => {
-            let read = memory.read(from, area(rows, columns), terms)?;
-            let (rows, columns) = (rows as usize, columns as usize);
-            let at = |i: usize| read[i % rows * columns + i / rows];
-            let transposed: Vec<Term> = (0..read.len()).map(at).collect();
-            memory.write(out, &transposed)
-        }
-        CellStep::Fill { value, width, out } => {
-            memory.may_write(out, width as usize)?;
-            let constant = terms.of(Expression::Constant(value.to_bits()));
-            memory.write(out, &vec![constant; width as usize])
-        }
+        _ => {}
     }
+    let mut operands = Vec::new();
+    for (&place, &extent) in step.operands().iter().zip(kernel.signature().operands) {
+        operands.push(memory.read(place, step.elements(extent) as usize, terms)?);
+    }
+    let width = columns as usize;
+    let result = match (kernel, &operands[..]) {
+        (RowKernel::Normalize(by), [matrix]) => terms.normalize(by, matrix, width),
+        (RowKernel::Dot, [left, right]) => terms.dot(left, right, width),
+        (RowKernel::Fold, [matrix]) => terms.fold(matrix, width),
+        (RowKernel::Transpose, [matrix]) => {
+            let at = |i: usize| matrix[i % rows as usize * width + i / rows as usize];
+            (0..matrix.len()).map(at).collect()
+        }
+        (RowKernel::Expand, [column]) => {
+            column.iter().flat_map(|&term| std::iter::repeat_n(term, width)).collect()
+        }
+        (RowKernel::Copy, [copied]) => copied.clone(),
+        (RowKernel::Fill(value), []) => {
+            let constant = terms.of(Expression::Constant(value.to_bits()));
+            vec![constant; step.written() as usize]
+        }
+        (RowKernel::Select(table), [matrix]) => terms.select(table, matrix, columns),
+        (RowKernel::OneHot(table), []) => terms.one_hot(table, columns),
+        (RowKernel::Share(port), [tensor]) => terms.share(port, tensor),
+        (RowKernel::Ties { port, field }, [like]) => terms.ties(port, field, like),
+        _ => unreachable!("the signature says how many operands there are"),
+    };
+    memory.write(out, &result)
 }
 
 /// Stacks weights with `width` columns and a total of `rows` rows.

@@ -4,15 +4,19 @@
 //! first.
 
 mod batch;
+#[cfg(test)]
+mod tests;
 
-use edbatch_graph::{AdjointOp, Normalization, Op, Shape, Var};
+use edbatch_graph::{AdjointOp, Op, Shape, Var};
 
 use super::equations::Equations;
 use super::idioms::{Idiom, Idioms};
 use super::place::{Places, is_read_later, target};
 use super::stack::Group;
 use super::unread::drop_unread;
-use crate::cell_plan::{AttentionFields, Base, CellPlan, CellStep, Mode, Place, Scores};
+use crate::cell_plan::{
+    AttentionFields, Base, CellPlan, CellStep, Mode, Place, RowKernel, RowStep, Scores,
+};
 use crate::copied::{Move, Why};
 use crate::elementwise::{Elementwise, Register};
 
@@ -82,7 +86,7 @@ impl Emitter<'_> {
             return from;
         }
         let out = self.places.allocate(width);
-        self.move_by(CellStep::Copy { from, width, out }, var, Why::Overwritten);
+        self.move_by(RowStep::copy(from, width, out), var, Why::Overwritten);
         out
     }
 
@@ -178,7 +182,8 @@ impl Emitter<'_> {
         let (from, rows) = (self.places.of(var), self.equations.width(var));
         let columns = shape.elements() as u32 / rows;
         let out = self.places.of_expanded(var, shape);
-        self.move_by(CellStep::Expand { from, rows, columns, out }, var, Why::Repeated);
+        let step = RowStep::new(RowKernel::Expand, &[from], [rows, columns], out);
+        self.move_by(step, var, Why::Repeated);
     }
 
     /// Emits an operation that is neither a product of a parameter and a vector nor element-wise.
@@ -196,43 +201,55 @@ impl Emitter<'_> {
         let (out, width) = (self.places.of(var), self.equations.width(var));
         let from: Vec<Place> =
             operands.iter().map(|&operand| self.read(operand, &[out.base])).collect();
+        let row = |kernel| RowStep::new(kernel, &from, [1, width], out);
+        // One result for each row of the first operand.
+        let rows = |kernel| {
+            let columns = self.equations.width(operands[0]) / width;
+            RowStep::new(kernel, &from, [width, columns], out)
+        };
         let step = match self.equations.op(var) {
             Op::Reduce { port, field, by } => {
                 let from = self.equations.field_offset(port, field);
                 CellStep::Reduce { port, from, width, by, out }
             }
             Op::Constant(value) => {
-                return self.move_by(CellStep::Fill { value, width, out }, var, Why::Constant);
+                let step = RowStep::new(RowKernel::Fill(value), &from, [1, width], out);
+                return self.move_by(step, var, Why::Constant);
             }
-            Op::Adjoint(AdjointOp::Fold(_)) => {
-                let columns = self.equations.width(operands[0]) / width;
-                CellStep::Fold { from: from[0], rows: width, columns, out }
+            Op::Adjoint(AdjointOp::Fold(_)) => rows(RowKernel::Fold),
+            Op::Adjoint(AdjointOp::Share { port }) => row(RowKernel::Share(port)),
+            Op::Normalize(by) => {
+                let shape = match self.equations.shape(var) {
+                    Shape::Vector(width) => [1, width],
+                    Shape::Matrix(rows, width) => [rows, width],
+                };
+                RowStep::new(RowKernel::Normalize(by), &from, shape, out)
             }
-            Op::Adjoint(AdjointOp::Share { port }) => {
-                CellStep::Share { port, from: from[0], width, out }
-            }
-            Op::Normalize(by) => self.normalize(var, by, from[0], out),
-            Op::Dot => {
-                let columns = self.equations.width(operands[0]) / width;
-                CellStep::Dot { left: from[0], right: from[1], rows: width, width: columns, out }
-            }
+            Op::Dot => rows(RowKernel::Dot),
             Op::Select { table } => {
                 let rows = self.equations.width(operands[0]) / width;
-                CellStep::Select { table, from: from[0], rows, width, out }
+                RowStep::new(RowKernel::Select(table), &from, [rows, width], out)
             }
             Op::Adjoint(AdjointOp::Ties { port, field }) => {
-                let offset = self.equations.field_offset(port, field);
-                CellStep::Ties { port, from: offset, like: from[0], width, out }
+                let field = self.equations.field_offset(port, field);
+                row(RowKernel::Ties { port, field })
             }
-            Op::Adjoint(AdjointOp::AttentionBack { port, keys, values, heads }) => {
-                let field = |field| {
-                    let offset = self.equations.field_offset(port, field);
-                    (offset, self.equations.field_width(port, field))
-                };
-                let of = AttentionFields { port, keys: field(keys), values: field(values), heads };
-                CellStep::AttentionBack { of, query: from[0], gradient: from[1], out }
+            Op::Adjoint(AdjointOp::OneHot { table }) => row(RowKernel::OneHot(table)),
+            Op::Transpose => {
+                let (rows, columns) = self.equations.shape(operands[0]).rows_and_columns();
+                let shape = [rows as u32, columns as u32];
+                let step = RowStep::new(RowKernel::Transpose, &from, shape, out);
+                return self.move_by(step, operands[0], Why::Transposed);
             }
-            Op::Adjoint(AdjointOp::OneHot { table }) => CellStep::OneHot { table, width, out },
+            _ => self.attention(var, &from, out),
+        };
+        self.steps.push(step);
+    }
+
+    /// Returns the step of attention, or of the gradient of its query.
+    fn attention(&self, var: Var, from: &[Place], out: Place) -> CellStep {
+        let (operands, width) = (self.equations.operands(var), self.equations.width(var));
+        match self.equations.op(var) {
             Op::Attention { port, keys, values, heads } => {
                 let scores = Scores::Keys {
                     query: from[0],
@@ -248,23 +265,16 @@ impl Emitter<'_> {
                 let values = self.equations.field_offset(port, values);
                 CellStep::Attention { port, scores, values, heads, width, out }
             }
-            Op::Transpose => {
-                let (rows, columns) = self.equations.shape(operands[0]).rows_and_columns();
-                let (rows, columns) = (rows as u32, columns as u32);
-                let step = CellStep::Transpose { from: from[0], rows, columns, out };
-                return self.move_by(step, operands[0], Why::Transposed);
+            Op::Adjoint(AdjointOp::AttentionBack { port, keys, values, heads }) => {
+                let field = |field| {
+                    let offset = self.equations.field_offset(port, field);
+                    (offset, self.equations.field_width(port, field))
+                };
+                let of = AttentionFields { port, keys: field(keys), values: field(values), heads };
+                CellStep::AttentionBack { of, query: from[0], gradient: from[1], out }
             }
             op => unreachable!("{op} is run elsewhere"),
-        };
-        self.steps.push(step);
-    }
-
-    fn normalize(&self, var: Var, by: Normalization, from: Place, out: Place) -> CellStep {
-        let (rows, width) = match self.equations.shape(var) {
-            Shape::Vector(width) => (1, width),
-            Shape::Matrix(rows, width) => (rows, width),
-        };
-        CellStep::Normalize { by, from, rows, width, out }
+        }
     }
 
     /// Emits a product of matrices, with the sum of the product and its bias, if it has one. The
@@ -318,7 +328,7 @@ impl Emitter<'_> {
             if from != out {
                 let from = self.apart((from, width), part, &[out.base]);
                 let why = Why::Concatenated(var);
-                self.move_by(CellStep::Copy { from, width, out }, part, why);
+                self.move_by(RowStep::copy(from, width, out), part, why);
             }
             out.offset += width;
         }
@@ -331,164 +341,8 @@ impl Emitter<'_> {
             let out = Place { base: Base::Output, offset };
             if self.places.of(var) != out {
                 let (from, width) = (self.read(var, &[Base::Output]), self.equations.width(var));
-                self.move_by(CellStep::Copy { from, width, out }, var, Why::Returned);
+                self.move_by(RowStep::copy(from, width, out), var, Why::Returned);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::CellStyle;
-    use super::super::notation::CellText;
-
-    fn check(cell: &str, style: CellStyle, expected: &[&str]) {
-        let steps = CellText::parse(cell).compiled(style);
-        let steps: Vec<&str> = steps.lines().skip(1).map(str::trim).collect();
-        assert_eq!(steps, expected, "{cell}");
-    }
-
-    #[test]
-    fn sums_of_products_accumulate_in_place() {
-        let cell = "x h -> i = w1 x + u1 h + b1, c = tanh i | c";
-        check(
-            cell,
-            CellStyle::Planned,
-            &[
-                "s0+0 = (w0) port0+0 [4, 4]",
-                "s0+0 += (w1) port1+0 [4, 4]",
-                "element-wise [4]: r0 = s0+0; r1 = w2+0; r2 = tanh(r0 + r1); out+0 = r2",
-            ],
-        );
-        check(
-            cell,
-            CellStyle::Declaration,
-            &[
-                "s0+0 = (w0) port0+0 [4, 4]",
-                "s1+0 = (w1) port1+0 [4, 4]",
-                "element-wise [4]: r0 = s0+0; r1 = s1+0; r2 = r0 + r1; s2+0 = r2",
-                "element-wise [4]: r0 = s2+0; r1 = w2+0; r2 = r0 + r1; s3+0 = r2",
-                "element-wise [4]: r0 = s3+0; r1 = tanh r0; out+0 = r1",
-            ],
-        );
-    }
-
-    #[test]
-    fn a_product_begins_from_its_bias() {
-        let start = "out+0 = w1+0 + (w0) port0+0 [4, 4]";
-        check("x -> p = w1 x + b1 | p", CellStyle::Planned, &[start]);
-        check(
-            "x -> p = b1 + w1 x | p",
-            CellStyle::Planned,
-            &["out+0 = w0+0 + (w1) port0+0 [4, 4]"],
-        );
-        // An element-wise step adds the bias, and products of one vector stay one step.
-        for cell in ["x -> p = tanh (w1 x + b1) | p", "x -> p = w1 x + b1, q = w2 x + b2 | p q"] {
-            let steps = CellText::parse(cell).compiled(CellStyle::Planned);
-            assert!(steps.lines().count() == 3 && !steps.contains(" + ("), "{steps}");
-        }
-    }
-
-    #[test]
-    fn each_batch_is_a_kernel() {
-        let cell = "x h:c -> i = w1 x + b1, f = w2 x + b2, g = tanh i * c, e = tanh f * h | g e";
-        check(
-            cell,
-            CellStyle::Paper,
-            &[
-                "s0+0 = (w2 ; w0) port0+0 [8, 4]",
-                "element-wise [4]: r0 = s0+0; r1 = w3+0; r2 = s0+4; r3 = w1+0; \
-                 r4 = r0 + r1; r5 = r2 + r3; s1+0 = r4; s1+4 = r5",
-                "element-wise [8]: r0 = s1+0; r1 = tanh r0; s2+0 = r1",
-                "element-wise [4]: r0 = s2+0; r1 = port1+0; r2 = s2+4; r3 = port1+4; \
-                 r5 = r0 * r1; r4 = r2 * r3; out+0 = r4; out+4 = r5",
-            ],
-        );
-    }
-
-    #[test]
-    fn reshaping_moves_nothing() {
-        let cell = "x -> m = matrix x, n = norm m, y = vector n, z = tanh y | z";
-        let expected = [
-            "s0+0 = layer-norm(0.5) port0+0 [2, 2]",
-            "element-wise [4]: r0 = s0+0; r1 = tanh r0; out+0 = r1",
-        ];
-        for style in [CellStyle::Planned, CellStyle::Hoisted] {
-            check(cell, style, &expected);
-        }
-        for style in [CellStyle::Paper, CellStyle::Batched, CellStyle::Declaration] {
-            let steps = CellText::parse(cell).compiled(style);
-            assert!(!steps.contains("out+0 = s") && steps.lines().count() == 3, "{steps}");
-        }
-    }
-
-    #[test]
-    fn attention_reads_values_in_place() {
-        let cell = "x many:k:v -> q = w1 x, y = attend q many, z = softmax many, s = y + z | s";
-        let steps = [
-            "s0+0 = sum of port1+4 by softmax of port1+0 [4 heads, 4]",
-            "s1+0 = (w0) port0+0 [4, 4]",
-            "element-wise [4]: r0 = s1+0; r1 = 0.5 r0; s2+0 = r1",
-            "s3+0 = sum of port1+4 by softmax of s2+0 · port1+0 [4] [2 heads, 4]",
-            "element-wise [4]: r0 = s3+0; r1 = s0+0; r2 = r0 + r1; out+0 = r2",
-        ];
-        check(cell, CellStyle::Planned, &steps);
-        for style in [CellStyle::Paper, CellStyle::Batched, CellStyle::Declaration] {
-            let compiled = CellText::parse(cell).compiled(style);
-            assert_eq!(compiled.lines().count(), 1 + steps.len(), "{compiled}");
-            assert_eq!(compiled.matches("= sum of port1+4 by softmax of").count(), 2, "{compiled}");
-        }
-    }
-
-    #[test]
-    fn operands_that_are_not_contiguous_are_gathered() {
-        let cell = "x -> a = tanh x, b = sigmoid x, c = w1 a, d = w2 b, p = c * a, q = d * b | p q";
-        let gathered = ["s3+0 = s0+0 [4]", "s3+4 = s1+0 [4]"];
-        let steps = CellText::parse(cell).compiled(CellStyle::Batched);
-        assert!(gathered.iter().all(|step| steps.contains(step)), "{steps}");
-    }
-
-    #[test]
-    fn consecutive_element_wise_operations_are_one_program() {
-        check(
-            "x y -> p = tanh x, q = y * p, z = [p q], r = v1 z | r",
-            CellStyle::Planned,
-            &[
-                "element-wise [4]: r0 = port0+0; r1 = port1+0; r2 = tanh r0; r3 = r1 * r2; \
-                 s0+0 = r2; s0+4 = r3",
-                "out+0 = (w0) s0+0 [4, 8]",
-            ],
-        );
-    }
-
-    #[test]
-    fn operands_in_the_memory_that_a_step_writes_are_copied_first() {
-        check(
-            "x -> h = tanh x, r = w1 h | h r",
-            CellStyle::Planned,
-            &[
-                "element-wise [4]: r0 = port0+0; r1 = tanh r0; out+0 = r1",
-                "s0+0 = out+0 [4]",
-                "out+4 = (w0) s0+0 [4, 4]",
-            ],
-        );
-    }
-
-    #[test]
-    fn a_matrix_product_reads_pieces_and_adds_its_bias() {
-        check(
-            "A:x B:y -> Z = [A B], P = v1 Z + x | P",
-            CellStyle::Planned,
-            &["out+0 = port0+16 + w0+0 · (port0+0 ; port1+0) [4, 8, 4]"],
-        );
-    }
-
-    #[test]
-    fn returned_arguments_are_copied() {
-        check(
-            "x:c -> h = tanh x | h c",
-            CellStyle::Planned,
-            &["element-wise [4]: r0 = port0+0; r1 = tanh r0; out+0 = r1", "out+4 = port0+4 [4]"],
-        );
     }
 }

@@ -1,7 +1,7 @@
 //! Operations as JSON: `{"op": "reduce", "port": 0, "field": 0, "by": "sum"}`.
 //!
-//! An operation is read by its [name](Op::name), and [`members`] lists what else it has. Operations of
-//! adjoint cells are in no file: [`Op::all`] leaves them out.
+//! An operation is read by its [name](Op::name), and [`members`] lists what else it has. Operations
+//! of adjoint cells are in no file: [`Op::all`] leaves them out.
 
 mod read;
 mod write;

@@ -361,8 +361,8 @@ fn work(step: &CellStep) -> usize {
             let ops = program.assignments().iter().map(|assignment| assignment.operation.ops());
             of(&[*width]) * ops.sum::<usize>() * ELEMENT
         }
-        CellStep::Reduce { width, .. } | CellStep::Share { width, .. } => of(&[*width]) * ELEMENT,
-        CellStep::Normalize { rows, width, .. } => of(&[*rows, *width]) * ELEMENT,
+        CellStep::Reduce { width, .. } => of(&[*width]) * ELEMENT,
+        CellStep::Rows(step) => step.work(),
         CellStep::Attention { scores, width, .. } => {
             let scored = match scores {
                 Scores::Field(_) => 0,
@@ -371,15 +371,6 @@ fn work(step: &CellStep) -> usize {
             VALUES * (scored + *width as usize)
         }
         CellStep::AttentionBack { of, .. } => VALUES * 2 * (of.keys.1 + of.values.1) as usize,
-        CellStep::Ties { width, .. } => VALUES * *width as usize,
-        CellStep::Copy { width, .. }
-        | CellStep::Fill { width, .. }
-        | CellStep::Select { width, .. }
-        | CellStep::OneHot { width, .. } => of(&[*width]),
-        CellStep::Dot { rows, width, .. } => of(&[*rows, *width]),
-        CellStep::Expand { rows, columns, .. }
-        | CellStep::Transpose { rows, columns, .. }
-        | CellStep::Fold { rows, columns, .. } => of(&[*rows, *columns]),
     }
 }
 

@@ -1,8 +1,9 @@
 //! Runs a tile (some calls of a batch) through all steps of its cell.
 
+mod rows;
+
 use std::ops::Range;
 
-use edbatch_graph::Normalization;
 use edbatch_layout::{
     AttentionFields, Base, CellStep, Mode, Operand, Place, Plan, Scores, Step, Weight,
 };
@@ -312,21 +313,8 @@ fn last_end(calls: usize, stride: usize, width: usize) -> usize {
 fn kind_of_work(step: &CellStep) -> Work {
     match step {
         CellStep::MatMul { .. } | CellStep::Product { .. } => Work::Product,
-        CellStep::Elementwise { .. }
-        | CellStep::Reduce { .. }
-        | CellStep::Normalize { .. }
-        | CellStep::Dot { .. }
-        | CellStep::Attention { .. }
-        | CellStep::AttentionBack { .. }
-        | CellStep::Ties { .. }
-        | CellStep::Fold { .. }
-        | CellStep::Share { .. } => Work::Elementwise,
-        CellStep::Copy { .. }
-        | CellStep::Expand { .. }
-        | CellStep::Transpose { .. }
-        | CellStep::Select { .. }
-        | CellStep::OneHot { .. }
-        | CellStep::Fill { .. } => Work::Gather,
+        CellStep::Rows(step) if step.kernel.signature().moves => Work::Gather,
+        _ => Work::Elementwise,
     }
 }
 
@@ -364,47 +352,6 @@ fn planned(
             let out = writable(out, calls, shape.rows * shape.columns, stride);
             kernels::batched_gemm(level, shape, left, &right, bias, out);
         }
-        CellStep::Normalize { by, from, rows, width, out } => {
-            let elements = rows as usize * width as usize;
-            let from = source.rows(from, elements);
-            each_row(target.place(out), calls, elements, |call, out| {
-                out.copy_from_slice(from.row(call, elements));
-                for row in out.chunks_exact_mut(width as usize) {
-                    match by {
-                        Normalization::Softmax => kernels::math::softmax(level, row),
-                        Normalization::LogSoftmax => kernels::math::log_softmax(level, row),
-                        Normalization::LayerNorm(epsilon) => {
-                            kernels::math::layer_norm(level, row, epsilon);
-                        }
-                        Normalization::RmsNorm(epsilon) => {
-                            kernels::math::rms_norm(level, row, epsilon);
-                        }
-                    }
-                }
-            });
-        }
-        CellStep::Dot { left, right, rows, width, out } => {
-            let elements = rows as usize * width as usize;
-            let (left, right) = (source.rows(left, elements), source.rows(right, elements));
-            each_row(target.place(out), calls, rows as usize, |call, out| {
-                kernels::dot(level, left.row(call, elements), right.row(call, elements), out);
-            });
-        }
-        CellStep::Select { table, from, rows, width, out } => {
-            let (indices, width) = (source.indices(table), width as usize);
-            let matrices = source.rows(from, rows as usize * width);
-            each_row(target.place(out), calls, width, |call, out| {
-                let matrix = matrices.row(call, rows as usize * width);
-                out.copy_from_slice(&matrix[indices[call] as usize * width..][..width]);
-            });
-        }
-        CellStep::OneHot { table, width, out } => {
-            let indices = source.indices(table);
-            each_row(target.place(out), calls, width as usize, |call, out| {
-                out.fill(0.0);
-                out[indices[call] as usize] = 1.0;
-            });
-        }
         CellStep::Attention { port, scores, values, heads, width, out } => {
             let values = source.values(port, values, ends);
             let scored = match scores {
@@ -419,27 +366,6 @@ fn planned(
             let out = writable(out, calls, width as usize, stride);
             kernels::attention(level, heads as usize, scored, values, ends, buffer, out);
         }
-        CellStep::Fold { from, rows, columns, out } => {
-            let (height, elements) = (rows as usize, rows as usize * columns as usize);
-            let rows = source.rows(from, elements);
-            each_row(target.place(out), calls, height, |call, out| {
-                kernels::math::sum_rows(level, rows.row(call, elements), out);
-            });
-        }
-        CellStep::Ties { port, from, like, width, out } => {
-            let (values, width) = (source.values(port, from, ends), width as usize);
-            let like = source.rows(like, width);
-            each_row(target.place(out), calls, width, |call, out| {
-                out.fill(0.0);
-                let first = if call == 0 { 0 } else { ends[call - 1] };
-                for value in first..ends[call] {
-                    let value = values.row(value as usize, width);
-                    let pairs = value.iter().zip(like.row(call, width));
-                    let is_equal = pairs.map(|(value, like)| f32::from(u8::from(value == like)));
-                    out.iter_mut().zip(is_equal).for_each(|(out, is_equal)| *out += is_equal);
-                }
-            });
-        }
         CellStep::AttentionBack { of, query, gradient, out } => {
             let AttentionFields { port, keys, values, heads } = of;
             let mut side = |own, (field, width): (u32, u32)| Side {
@@ -452,47 +378,7 @@ fn planned(
             let out = writable(out, calls, keys.width + 2 * heads as usize, stride);
             kernels::attention_back(level, heads as usize, keys, values, ends, buffer, out);
         }
-        CellStep::Share { port, from, width, out } => {
-            source.values(port, 0, ends);
-            let rows = source.rows(from, width as usize);
-            each_row(target.place(out), calls, width as usize, |call, out| {
-                let first = if call == 0 { 0 } else { ends[call - 1] };
-                let values = (ends[call] - first) as f32;
-                let row = rows.row(call, width as usize);
-                out.iter_mut().zip(row).for_each(|(out, element)| *out = element / values);
-            });
-        }
-        CellStep::Copy { from, width, out } => {
-            let rows = source.rows(from, width as usize);
-            each_row(target.place(out), calls, width as usize, |call, out| {
-                out.copy_from_slice(rows.row(call, width as usize));
-            });
-        }
-        CellStep::Expand { from, rows, columns, out } => {
-            let (height, columns) = (rows as usize, columns as usize);
-            let rows = source.rows(from, height);
-            each_row(target.place(out), calls, height * columns, |call, out| {
-                let elements = rows.row(call, height);
-                for (out, &element) in out.chunks_exact_mut(columns).zip(elements) {
-                    out.fill(element);
-                }
-            });
-        }
-        CellStep::Transpose { from, rows, columns, out } => {
-            let (height, columns) = (rows as usize, columns as usize);
-            let rows = source.rows(from, height * columns);
-            each_row(target.place(out), calls, height * columns, |call, out| {
-                let matrix = rows.row(call, height * columns);
-                for (j, out) in out.chunks_exact_mut(height).enumerate() {
-                    for (i, out) in out.iter_mut().enumerate() {
-                        *out = matrix[i * columns + j];
-                    }
-                }
-            });
-        }
-        CellStep::Fill { value, width, out } => {
-            each_row(target.place(out), calls, width as usize, |_, out| out.fill(value));
-        }
+        CellStep::Rows(ref step) => rows::run(source, level, step, target, ends),
         CellStep::Product { .. } | CellStep::Elementwise { .. } => {
             unreachable!("run by the caller")
         }

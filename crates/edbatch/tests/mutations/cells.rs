@@ -1,6 +1,8 @@
 //! Mutants of compiled cells.
 
-use edbatch_graph::{Normalization, ParameterId, Reduction};
+mod rows;
+
+use edbatch_graph::{ParameterId, Reduction};
 use edbatch_layout::{
     AttentionFields, Base, CellPlan, CellStep, Mode, Place, Program, Scores, Weight,
 };
@@ -234,41 +236,6 @@ fn steps(step: &CellStep, places: &Places, rng: &mut Random) -> Vec<(Sort, CellS
             field!(made, step, Elementwise.outputs, places.lists(outputs));
             field!(made, step, Elementwise.program, elementwise::mutants(program, rng));
         }
-        CellStep::Normalize { by, from, rows, width, out } => {
-            let all = [
-                Normalization::Softmax,
-                Normalization::LogSoftmax,
-                Normalization::LayerNorm(0.25),
-                Normalization::RmsNorm(0.25),
-            ];
-            let by = all.into_iter().filter(|other| other != by).map(|other| ("another", other));
-            field!(made, step, Normalize.by, by);
-            field!(made, step, Normalize.from, places.others(*from));
-            field!(made, step, Normalize.rows, others(*rows));
-            field!(made, step, Normalize.width, others(*width));
-            field!(made, step, Normalize.out, places.others(*out));
-        }
-        CellStep::Dot { left, right, rows, width, out } => {
-            field!(made, step, Dot.left, places.others(*left));
-            field!(made, step, Dot.right, places.others(*right));
-            field!(made, step, Dot.rows, others(*rows));
-            field!(made, step, Dot.width, others(*width));
-            field!(made, step, Dot.out, places.others(*out));
-        }
-        CellStep::Select { table, from, rows, width, out } => {
-            field!(made, step, Select.table, ports(*table));
-            field!(made, step, Select.from, places.others(*from));
-            field!(made, step, Select.rows, others(*rows));
-            field!(made, step, Select.width, others(*width));
-            field!(made, step, Select.out, places.others(*out));
-        }
-        CellStep::Ties { port, from, like, width, out } => {
-            field!(made, step, Ties.port, ports(*port));
-            field!(made, step, Ties.from, others(*from));
-            field!(made, step, Ties.like, places.others(*like));
-            field!(made, step, Ties.width, others(*width));
-            field!(made, step, Ties.out, places.others(*out));
-        }
         CellStep::AttentionBack { of, query, gradient, out } => {
             let mut all = Vec::new();
             all.extend(ports(of.port).map(|(how, port)| (how, AttentionFields { port, ..*of })));
@@ -286,11 +253,6 @@ fn steps(step: &CellStep, places: &Places, rng: &mut Random) -> Vec<(Sort, CellS
             field!(made, step, AttentionBack.gradient, places.others(*gradient));
             field!(made, step, AttentionBack.out, places.others(*out));
         }
-        CellStep::OneHot { table, width, out } => {
-            field!(made, step, OneHot.table, ports(*table));
-            field!(made, step, OneHot.width, others(*width));
-            field!(made, step, OneHot.out, places.others(*out));
-        }
         CellStep::Attention { port, scores, values, heads, width, out } => {
             field!(made, step, Attention.port, ports(*port));
             field!(made, step, Attention.scores, other_scores(*scores, places));
@@ -299,39 +261,9 @@ fn steps(step: &CellStep, places: &Places, rng: &mut Random) -> Vec<(Sort, CellS
             field!(made, step, Attention.width, others(*width));
             field!(made, step, Attention.out, places.others(*out));
         }
-        CellStep::Copy { from, width, out } => {
-            field!(made, step, Copy.from, places.others(*from));
-            field!(made, step, Copy.width, others(*width));
-            field!(made, step, Copy.out, places.others(*out));
-        }
-        CellStep::Expand { from, rows, columns, out } => {
-            field!(made, step, Expand.from, places.others(*from));
-            field!(made, step, Expand.rows, others(*rows));
-            field!(made, step, Expand.columns, others(*columns));
-            field!(made, step, Expand.out, places.others(*out));
-        }
-        CellStep::Transpose { from, rows, columns, out } => {
-            field!(made, step, Transpose.from, places.others(*from));
-            field!(made, step, Transpose.rows, others(*rows));
-            field!(made, step, Transpose.columns, others(*columns));
-            field!(made, step, Transpose.out, places.others(*out));
-        }
-        CellStep::Fold { from, rows, columns, out } => {
-            field!(made, step, Fold.from, places.others(*from));
-            field!(made, step, Fold.rows, others(*rows));
-            field!(made, step, Fold.columns, others(*columns));
-            field!(made, step, Fold.out, places.others(*out));
-        }
-        CellStep::Share { port, from, width, out } => {
-            field!(made, step, Share.port, ports(*port));
-            field!(made, step, Share.from, places.others(*from));
-            field!(made, step, Share.width, others(*width));
-            field!(made, step, Share.out, places.others(*out));
-        }
-        CellStep::Fill { value, width, out } => {
-            field!(made, step, Fill.value, [("another", value + 1.0), ("negative", -value)]);
-            field!(made, step, Fill.width, others(*width));
-            field!(made, step, Fill.out, places.others(*out));
+        CellStep::Rows(step) => {
+            let rows = rows::mutants(step, places).into_iter();
+            made.extend(rows.map(|(sort, step)| (sort, CellStep::Rows(step))));
         }
     }
     made

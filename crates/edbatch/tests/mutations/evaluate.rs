@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use edbatch_graph::{Kind, Normalization, Reduction, Slope, Table};
 use edbatch_layout::{
     Assignment, AttentionFields, Base, CellPlan, CellStep, Form, Mode, Operation, Place, Program,
-    Scores, Weight,
+    RowKernel, RowStep, Scores, Weight,
 };
 use rand::RngExt;
 
@@ -160,29 +160,6 @@ impl State<'_> {
                     self.write(place, elements.iter().map(|registers| registers[&register]));
                 }
             }
-            CellStep::Normalize { by, from, rows, width, out } => {
-                let matrix = self.read(from, rows * width);
-                let rows = matrix.chunks(width as usize);
-                self.write(out, rows.flat_map(|row| normalized(by, row)).collect::<Vec<_>>());
-            }
-            CellStep::Dot { left, right, rows, width, out } => {
-                let (left, right) = (self.read(left, rows * width), self.read(right, rows * width));
-                let rows = left.chunks(width as usize).zip(right.chunks(width as usize));
-                self.write(out, rows.map(|(left, right)| dot(left.iter(), right)));
-            }
-            CellStep::Select { table, from, rows, width, out } => {
-                let row = self.call.indices[usize::from(table)] * width;
-                let matrix = self.read(from, rows * width);
-                self.write(out, matrix[row as usize..][..width as usize].to_vec());
-            }
-            CellStep::Ties { port, from, like, width, out } => {
-                let (rows, like) = (&self.call.ports[usize::from(port)], self.read(like, width));
-                let ties = |i: u32| {
-                    let is_equal = |row: &&Vec<f64>| row[(from + i) as usize] == like[i as usize];
-                    rows.iter().filter(is_equal).count() as f64
-                };
-                self.write(out, (0..width).map(ties).collect::<Vec<f64>>());
-            }
             CellStep::AttentionBack { of, query, gradient, out } => {
                 let AttentionFields { port, keys, values, heads } = of;
                 let (query, gradient) = (self.read(query, keys.1), self.read(gradient, values.1));
@@ -216,10 +193,6 @@ impl State<'_> {
                 sums.extend(logs.into_iter().chain(all));
                 self.write(out, sums);
             }
-            CellStep::OneHot { table, width, out } => {
-                let index = self.call.indices[usize::from(table)];
-                self.write(out, (0..width).map(|at| f64::from(u8::from(at == index))));
-            }
             CellStep::Attention { port, scores, values, heads, width, out } => {
                 let query = match scores {
                     Scores::Field(_) => Vec::new(),
@@ -243,28 +216,60 @@ impl State<'_> {
                 let sums: Vec<f64> = (0..width).map(sum).collect();
                 self.write(out, sums);
             }
-            CellStep::Fold { from, rows, columns, out } => {
-                let matrix = self.read(from, rows * columns);
-                self.write(out, matrix.chunks(columns as usize).map(|row| row.iter().sum()));
-            }
-            CellStep::Share { port, from, width, out } => {
-                let values = self.call.ports[usize::from(port)].len() as f64;
-                self.write(out, self.read(from, width).into_iter().map(|x| x / values));
-            }
-            CellStep::Copy { from, width, out } => self.write(out, self.read(from, width)),
-            CellStep::Expand { from, rows, columns, out } => {
-                let read = self.read(from, rows);
-                self.write(out, (0..rows * columns).map(|at| read[(at / columns) as usize]));
-            }
-            CellStep::Transpose { from, rows, columns, out } => {
-                let read = self.read(from, rows * columns);
-                let element = |at: u32| read[(at % rows * columns + at / rows) as usize];
-                self.write(out, (0..rows * columns).map(element));
-            }
-            CellStep::Fill { value, width, out } => {
-                self.write(out, vec![f64::from(value); width as usize]);
-            }
+            CellStep::Rows(step) => self.rows(step),
         }
+    }
+
+    fn rows(&mut self, step: RowStep) {
+        let RowStep { kernel, from: [from, right], rows, columns, out } = step;
+        let area = rows * columns;
+        let result: Vec<f64> = match kernel {
+            RowKernel::Normalize(by) => {
+                let matrix = self.read(from, area);
+                matrix.chunks(columns as usize).flat_map(|row| normalized(by, row)).collect()
+            }
+            RowKernel::Dot => {
+                let (left, right) = (self.read(from, area), self.read(right, area));
+                let rows = left.chunks(columns as usize).zip(right.chunks(columns as usize));
+                rows.map(|(left, right)| dot(left.iter(), right)).collect()
+            }
+            RowKernel::Fold => {
+                let matrix = self.read(from, area);
+                matrix.chunks(columns as usize).map(|row| row.iter().sum()).collect()
+            }
+            RowKernel::Transpose => {
+                let read = self.read(from, area);
+                let element = |at: u32| read[(at % rows * columns + at / rows) as usize];
+                (0..area).map(element).collect()
+            }
+            RowKernel::Expand => {
+                let read = self.read(from, rows);
+                (0..area).map(|at| read[(at / columns) as usize]).collect()
+            }
+            RowKernel::Copy => self.read(from, area),
+            RowKernel::Fill(value) => vec![f64::from(value); area as usize],
+            RowKernel::Select(table) => {
+                let row = self.call.indices[usize::from(table)] * columns;
+                self.read(from, area)[row as usize..][..columns as usize].to_vec()
+            }
+            RowKernel::OneHot(table) => {
+                let index = self.call.indices[usize::from(table)];
+                (0..columns).map(|at| f64::from(u8::from(at == index))).collect()
+            }
+            RowKernel::Share(port) => {
+                let values = self.call.ports[usize::from(port)].len() as f64;
+                self.read(from, area).into_iter().map(|x| x / values).collect()
+            }
+            RowKernel::Ties { port, field } => {
+                let (rows, like) = (&self.call.ports[usize::from(port)], self.read(from, area));
+                let ties = |i: u32| {
+                    let is_equal = |row: &&Vec<f64>| row[(field + i) as usize] == like[i as usize];
+                    rows.iter().filter(is_equal).count() as f64
+                };
+                (0..area).map(ties).collect()
+            }
+        };
+        self.write(out, result);
     }
 }
 

@@ -82,16 +82,14 @@ impl Columns {
         let follows =
             |read: (Place, u32)| read.0.base == self.from || matches!(self.share(read), Share::All);
         let reads = step.reads();
-        !matches!(
-            step,
-            CellStep::Reduce { .. }
-                | CellStep::Attention { .. }
-                | CellStep::Ties { .. }
-                | CellStep::AttentionBack { .. }
-                | CellStep::Share { .. }
-                | CellStep::Select { .. }
-                | CellStep::OneHot { .. }
-        ) && reads.iter().any(|&read| follows(read))
+        let reads_the_call = match step {
+            CellStep::Reduce { .. } | CellStep::Attention { .. } => true,
+            CellStep::AttentionBack { .. } => true,
+            CellStep::Rows(step) => step.kernel.reads_the_call(),
+            _ => false,
+        };
+        !reads_the_call
+            && reads.iter().any(|&read| follows(read))
             && reads.iter().all(|&read| follows(read) || matches!(read.0.base, Base::Parameter(_)))
             && step.writes().iter().all(|(place, _)| matches!(place.base, Base::Scratch(_)))
     }
