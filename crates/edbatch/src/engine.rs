@@ -7,8 +7,9 @@ use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::decide::Decision;
 use crate::output::Output;
-use crate::session::Session;
+use crate::session::{LIST_BYTES, Session};
 use crate::statistics::Tally;
 use crate::wiring::Admission;
 use crate::workers::Workers;
@@ -26,7 +27,6 @@ use edbatch_runtime::{
 /// It owns all memory that a mini-batch needs and keeps it for the next one.
 pub struct Engine<M> {
     model: M,
-    options: EngineOptions,
     workers: Workers,
     /// The counts and times of all runs so far.
     tally: Tally,
@@ -92,18 +92,13 @@ impl<M: Model> Engine<M> {
             return Err(EngineError::ProgramOfBackend);
         }
         let pool = options.take_pool()?;
-        let policy = options.policy.take();
         let parameters = parameters.for_network(program.network()).map_err(BackendError::from)?;
         let initial = initial_rows(program.network(), &parameters);
         let slots = if backend.prefers_forks() { 1 } else { pool.threads() };
-        let first = Session::new(program, backend, initial, &options, slots);
-        let workers = Workers::new(first, &options, pool);
-        let tally = Tally::new(options.counts);
-        let mut engine = Self { model, options, workers, tally, results: Vec::new() };
-        if let Some(policy) = policy {
-            engine.set_policy(policy);
-        }
-        Ok(engine)
+        let decision = Decision::new(&mut options, backend.lifetimes(), LIST_BYTES);
+        let tally = decision.tally.clone();
+        let workers = Workers::new(Session::new(program, backend, initial, &decision, slots), pool);
+        Ok(Self { model, workers, tally, results: Vec::new() })
     }
 
     /// Creates an engine for another thread, which shares the weights. It has a single thread, its
@@ -114,11 +109,9 @@ impl<M: Model> Engine<M> {
     where
         M: Clone,
     {
-        let options = self.options.fork();
-        let session = self.workers.first().fork(&options);
-        let workers = Workers::new(session, &options, ThreadPool::new(1));
-        let tally = Tally::new(options.counts);
-        Self { model: self.model.clone(), options, workers, tally, results: Vec::new() }
+        let workers = Workers::new(self.workers.first().fork(), ThreadPool::new(1));
+        let (model, tally) = (self.model.clone(), self.tally.cleared());
+        Self { model, workers, tally, results: Vec::new() }
     }
 
     /// Sets the policy that picks batches from now on, such as a learned one.

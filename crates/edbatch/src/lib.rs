@@ -138,6 +138,7 @@ mod chrome_trace;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod cli;
+mod decide;
 mod engine;
 mod error;
 mod finite;

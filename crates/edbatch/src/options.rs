@@ -145,13 +145,6 @@ impl EngineOptions {
             _ => Ok(()),
         }
     }
-
-    /// Returns the options of a fork: one thread, and no policy, since sessions fork their
-    /// policies.
-    pub(crate) fn fork(&self) -> Self {
-        let Self { memory_limit, counts, .. } = *self;
-        Self { memory_limit, counts, ..Self::new() }
-    }
 }
 
 /// Options of one run.

@@ -8,21 +8,20 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
-use edbatch_graph::{Dag, Graph, Schedule};
-use edbatch_layout::{Lifetimes, MiniBatch, Plan, Planner, Program};
+use edbatch_graph::Graph;
+use edbatch_layout::{Plan, Program};
 use edbatch_models::{Build, BuildError, Mailbox, Model};
-use edbatch_policy::{AnyPolicy, Scheduler, lower_bound};
+use edbatch_policy::{AnyPolicy, Scheduler};
 use edbatch_runtime::kernels::ArgMax;
-use edbatch_runtime::{
-    Backend, BackendError, Given, Outputs, Part, Rows, gathered_bytes, span, try_memory,
-};
+use edbatch_runtime::{Backend, BackendError, Given, Outputs, Part, Rows, span};
 use smallvec::SmallVec;
 
+use crate::decide::Decision;
 use crate::output::{Output, Results, Sink};
 use crate::rendezvous::Rendezvous;
 use crate::statistics::Tally;
 use crate::wiring::{Admission, Instances, Round};
-use crate::{EngineOptions, InputError, RunError};
+use crate::{InputError, RunError};
 
 /// A backend, and a slot for each thread that runs parts of mini-batches on it.
 pub(crate) struct Session {
@@ -35,49 +34,41 @@ pub(crate) struct Session {
     pub(crate) rendezvous: Rendezvous,
 }
 
-/// The scheduler, the planner and their results for one part of a mini-batch. The memory is kept
-/// for the next mini-batch.
+/// The decision, the plan and the graph of one part of a mini-batch. The memory is kept for the
+/// next mini-batch.
+#[derive(Default)]
 struct Slot {
-    scheduler: Scheduler,
-    schedule: Schedule,
-    planner: Planner,
+    decision: Decision,
     plan: Plan,
-    memory_limit: Option<u64>,
     /// The graph of the last run, kept for its memory.
     graph: Option<Graph>,
     round: Round,
-    /// The largest trial allocation so far for a schedule and a plan, in bytes.
-    listed: usize,
     /// The number of rows that the last plan keeps for the next one.
     stayed: usize,
-    /// The counts and times of the current run, or of the last one.
-    tally: Tally,
 }
 
 /// An upper bound on the memory for the schedule and the plan of a graph, in bytes per node.
-const LIST_BYTES: usize = 160;
+pub(crate) const LIST_BYTES: usize = 160;
 
 impl Session {
-    /// Creates a session with `slots` slots on this backend.
+    /// Creates a session with `slots` slots on this backend, which fork the decision.
     pub(crate) fn new(
         program: Arc<Program>,
         backend: Box<dyn Backend>,
         initial: Rows,
-        options: &EngineOptions,
+        decision: &Decision,
         slots: usize,
     ) -> Self {
-        let lifetimes = backend.lifetimes();
-        let slots = (0..slots).map(|_| Mutex::new(Slot::new(lifetimes, options))).collect();
+        let slot = |_| Mutex::new(Slot { decision: decision.fork(), ..Slot::default() });
+        let slots = (0..slots).map(slot).collect();
         let (backend, rendezvous) = (RwLock::new(backend), Rendezvous::default());
         Self { program, backend, initial, slots, rendezvous }
     }
 
     /// Creates a session with one slot on a fork of the backend, with the same policy.
-    pub(crate) fn fork(&self, options: &EngineOptions) -> Self {
+    pub(crate) fn fork(&self) -> Self {
         let (program, initial) = (self.program.clone(), self.initial.clone());
-        let fork = Self::new(program, self.backend().fork(), initial, options, 1);
-        fork.slot(0).scheduler = self.slot(0).scheduler.fork();
-        fork
+        Self::new(program, self.backend().fork(), initial, &self.slot(0).decision, 1)
     }
 
     /// Runs inputs in a slot, and returns the counts and times. `sink` takes each input's outputs,
@@ -125,7 +116,7 @@ impl Session {
         let number = slot;
         let mut slot = self.slot(number);
         slot.stayed = 0;
-        slot.tally.clear();
+        slot.decision.tally = slot.decision.tally.cleared();
         let graph = slot.graph.take().unwrap_or_else(|| Graph::new(self.program.network().clone()));
         // The inputs' futures write the graph; between polls, this function reads it.
         let graph = RefCell::new(graph);
@@ -140,12 +131,15 @@ impl Session {
                 let _stage = span!(DEBUG, "construct");
                 instances.wire(&graph, admission, &mut start, &mut slot.round)
             };
-            slot.tally.statistics.construct += wiring.elapsed();
+            slot.decision.tally.statistics.construct += wiring.elapsed();
             if !wired || each(&graph.borrow(), &slot.round)?.is_break() {
                 break;
             }
-            slot.decide(&self.program, &graph.borrow())?;
-            slot.check_memory_limit(&**self.backend())?;
+            let Slot { decision, plan, round, .. } = &mut *slot;
+            decision.decide(&self.program, &graph.borrow(), &round.wanted, |planner, it| {
+                Ok(planner.plan(it, plan)?)
+            })?;
+            decision.check_memory(4 * plan.arena as u64, &**self.backend())?;
             let executing = Instant::now();
             {
                 let _stage = span!(DEBUG, "execute");
@@ -154,20 +148,19 @@ impl Session {
                 self.rendezvous.arrive(number, |slots| self.execute(slots))?;
                 slot = self.slot(number);
             }
-            slot.tally.statistics.execute += executing.elapsed();
-            slot.count(&self.program, &graph.borrow());
+            let Slot { decision, plan, round, stayed, .. } = &mut *slot;
+            decision.tally.statistics.execute += executing.elapsed();
+            decision.count(&self.program, &graph.borrow(), &[plan]);
             let _stage = span!(DEBUG, "read");
-            let reading = Instant::now();
-            let (backend, Slot { plan, round, .. }) = (self.backend(), &*slot);
-            let stayed = instances.resume(&graph, round, &backend.outputs(number, plan), sink)?;
-            slot.stayed = stayed;
-            slot.tally.statistics.execute += reading.elapsed();
+            let (reading, backend) = (Instant::now(), self.backend());
+            *stayed = instances.resume(&graph, round, &backend.outputs(number, plan), sink)?;
+            decision.tally.statistics.execute += reading.elapsed();
         }
-        slot.tally.statistics.instances += instances.begun as u64;
+        slot.decision.tally.statistics.instances += instances.begun as u64;
         // The futures borrow the graph, whose memory is kept for the next run.
         drop(instances);
         slot.graph = Some(graph.into_inner());
-        Ok(slot.tally.clone())
+        Ok(slot.decision.tally.clone())
     }
 
     /// Runs the plans of these slots.
@@ -186,13 +179,13 @@ impl Session {
     /// Sets the policy of all slots.
     pub(crate) fn set_policy(&self, policy: &AnyPolicy) {
         for slot in 0..self.slots.len() {
-            self.slot(slot).scheduler = Scheduler::by(policy.fork());
+            self.slot(slot).decision.scheduler = Scheduler::by(policy.fork());
         }
     }
 
     /// Returns true unless the caller set the policy.
     pub(crate) fn schedules_by_default(&self) -> bool {
-        self.slot(0).scheduler.is_default()
+        self.slot(0).decision.scheduler.is_default()
     }
 
     /// Returns the number of slots.
@@ -222,76 +215,6 @@ async fn wire<M: Model, I: Borrow<M::Input>>(
     mailbox: Rc<RefCell<Mailbox>>,
 ) -> Result<(), BuildError> {
     model.build(&Build::new(graph, &mailbox), input.borrow()).await
-}
-
-impl Slot {
-    fn new(lifetimes: Lifetimes, options: &EngineOptions) -> Self {
-        let scheduler = match lifetimes {
-            Lifetimes::Reuse => Scheduler::default(),
-            // Batches of a wave run concurrently, so the number of waves counts.
-            Lifetimes::Distinct => Scheduler::by_depth(),
-        };
-        Self {
-            scheduler,
-            schedule: Schedule::default(),
-            planner: Planner::new(lifetimes),
-            plan: Plan::default(),
-            memory_limit: options.memory_limit,
-            graph: None,
-            listed: 0,
-            round: Round::default(),
-            stayed: 0,
-            tally: Tally::new(options.counts),
-        }
-    }
-
-    /// Schedules a graph, and plans the memory of its values.
-    fn decide(&mut self, program: &Program, graph: &Graph) -> Result<(), RunError> {
-        let bytes = LIST_BYTES * graph.nodes();
-        if bytes > self.listed {
-            // Schedulers and planners cannot report a failed allocation, so try one of this size
-            // first.
-            try_memory(bytes, "the schedule and the plan of a mini-batch")?;
-            self.listed = bytes;
-        }
-        let Self { scheduler, schedule, planner, plan, round, tally, .. } = self;
-        let scheduling = Instant::now();
-        {
-            let _stage = span!(DEBUG, "schedule", nodes = graph.nodes() as u64);
-            scheduler.schedule(graph, schedule);
-        }
-        tally.statistics.schedule += scheduling.elapsed();
-        let _stage = span!(DEBUG, "plan");
-        let planning = Instant::now();
-        let mini_batch = MiniBatch { program, graph, schedule, wanted: &round.wanted };
-        planner.plan(&mini_batch, plan)?;
-        tally.statistics.plan += planning.elapsed();
-        Ok(())
-    }
-
-    /// Rejects a plan that needs more memory than the limit.
-    fn check_memory_limit(&self, backend: &dyn Backend) -> Result<(), RunError> {
-        let Some(limit) = self.memory_limit else { return Ok(()) };
-        let (values, weights) = (4 * self.plan.arena as u64, backend.bytes().weights as u64);
-        if values + weights > limit {
-            return Err(RunError::Memory { values, weights, limit });
-        }
-        Ok(())
-    }
-
-    /// Adds a graph that has run to the counts.
-    fn count(&mut self, program: &Program, graph: &Graph) {
-        let Tally { statistics, report } = &mut self.tally;
-        statistics.nodes += graph.nodes() as u64;
-        statistics.graphs += 1;
-        statistics.batches += self.schedule.len() as u64;
-        statistics.unseen += self.scheduler.unseen().unwrap_or(0) as u64;
-        if let (Some(counts), Some(report)) = (&mut statistics.counts, report) {
-            counts.bound += lower_bound(graph) as u64;
-            counts.gathered_bytes += gathered_bytes(program, &self.plan);
-            report.add(graph, &self.schedule);
-        }
-    }
 }
 
 impl Results for Outputs<'_> {

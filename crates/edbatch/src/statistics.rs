@@ -86,9 +86,14 @@ impl Tally {
         Self { statistics: Statistics { counts, ..Statistics::default() }, report }
     }
 
+    /// Returns an empty tally with the same choice of what to count.
+    pub(crate) fn cleared(&self) -> Self {
+        Self::new(self.statistics.counts.is_some())
+    }
+
     /// Resets all counts and times. The choice of what to count remains.
     pub(crate) fn clear(&mut self) {
-        *self = Self::new(self.statistics.counts.is_some());
+        *self = self.cleared();
     }
 
     /// Adds the tally of other mini-batches or parts of one.

@@ -17,7 +17,6 @@
 
 use std::mem;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 
 use edbatch_models::Model;
 use edbatch_policy::AnyPolicy;
@@ -27,7 +26,7 @@ use crate::output::{Output, Sink};
 use crate::session::Session;
 use crate::statistics::Tally;
 use crate::wiring::Admission;
-use crate::{EngineOptions, InputError, RunError, RunOptions};
+use crate::{InputError, RunError, RunOptions};
 
 /// Minimum number of inputs per thread for dividing a mini-batch between threads.
 const MIN_INPUTS: usize = 4;
@@ -57,9 +56,9 @@ pub(crate) struct Workers {
 impl Workers {
     /// Creates the sessions of a pool's threads. `first` has a slot for each thread, or it has one
     /// slot and is forked for the other threads.
-    pub(crate) fn new(first: Session, options: &EngineOptions, pool: ThreadPool) -> Self {
+    pub(crate) fn new(first: Session, pool: ThreadPool) -> Self {
         let forks = if first.slots() == 1 { pool.threads() - 1 } else { 0 };
-        let forks: Vec<_> = (0..forks).map(|_| first.fork(options)).collect();
+        let forks: Vec<_> = (0..forks).map(|_| first.fork()).collect();
         let largest_cell = first.backend().largest_cell();
         Self { sessions: [first].into_iter().chain(forks).collect(), pool, largest_cell }
     }
@@ -118,32 +117,26 @@ impl Workers {
             return self.first().run(0, model, inputs, admission, &mut Into(outputs));
         }
         let parts = self.parts(model, inputs);
+        let mut ran: Vec<_> = parts.iter().map(|_| Ok(Tally::default())).collect();
         // Each part writes its own results, so that no thread waits for another to write.
         let mut rest = outputs;
-        let parts = parts.into_iter().map(|part| {
+        let parts = parts.into_iter().zip(&mut ran).map(|(part, ran)| {
             let (outputs, after) = mem::take(&mut rest).split_at_mut(part.len());
             rest = after;
-            (part.start, &inputs[part], outputs)
+            (part, outputs, ran)
         });
         let parts: Vec<_> = parts.collect();
-        let all = Mutex::new((Tally::default(), None));
-        let run = |worker: usize, (first, inputs, outputs): (usize, &[M::Input], &mut [_])| {
+        type Ran<'a, O> = (Range<usize>, &'a mut [O], &'a mut Result<Tally, RunError>);
+        let run = |worker: usize, (part, outputs, ran): Ran<'_, _>| {
+            let (first, inputs) = (part.start, &inputs[part]);
             let (session, slot) = self.place(worker);
             let _part = session.rendezvous.part();
             let _span = span!(INFO, "part", first = first as u64, inputs = inputs.len() as u64);
             let still_wanted = |input: usize| still_wanted(first + input);
             let still_wanted = &still_wanted;
             let admission = Admission { width: inputs.len(), still_wanted, only_finite };
-            let ran = session.run(slot, model, inputs, admission, &mut Into(outputs));
-            let (tally, failed) = &mut *all.lock().unwrap_or_else(PoisonError::into_inner);
-            match ran {
-                Ok(part) => tally.add(&part),
-                // If several parts fail, the first part's error is returned.
-                Err(error) if failed.as_ref().is_none_or(|&(other, _)| first < other) => {
-                    *failed = Some((first, error.of_part(first)));
-                }
-                Err(_) => {}
-            }
+            let done = session.run(slot, model, inputs, admission, &mut Into(outputs));
+            *ran = done.map_err(|error| error.of_part(first));
         };
         // If another engine has claimed the pool, this thread runs all parts.
         match self.pool.claim() {
@@ -156,10 +149,10 @@ impl Workers {
                 parts.into_iter().for_each(|part| run(0, part));
             }
         }
-        match all.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            (_, Some((_, error))) => Err(error),
-            (tally, None) => Ok(tally),
-        }
+        // If several parts failed, the first part's error is returned.
+        let mut all = Tally::default();
+        ran.into_iter().try_for_each(|part| part.map(|part| all.add(&part)))?;
+        Ok(all)
     }
 
     /// Prepares the rendezvous of the parts, if they share a session.
