@@ -143,7 +143,11 @@ pub(crate) fn not_finite_call(
 
 /// Appends the values that inputs gave in this round, with a tensor for each field. They are the
 /// last of the graph's given values.
-fn host_tensors(graph: &Graph, mut elements: &[f32], given: &mut Vec<Vec<ReferenceTensor>>) {
+pub(crate) fn host_tensors(
+    graph: &Graph,
+    mut elements: &[f32],
+    given: &mut Vec<Vec<ReferenceTensor>>,
+) {
     for &record in &graph.given()[given.len()..] {
         let fields = graph.network().fields(record).fields.iter();
         let tensors = fields.map(|field| {

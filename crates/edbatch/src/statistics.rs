@@ -91,11 +91,6 @@ impl Tally {
         Self::new(self.statistics.counts.is_some())
     }
 
-    /// Resets all counts and times. The choice of what to count remains.
-    pub(crate) fn clear(&mut self) {
-        *self = self.cleared();
-    }
-
     /// Adds the tally of other mini-batches or parts of one.
     pub(crate) fn add(&mut self, other: &Self) {
         self.statistics.add(&other.statistics);

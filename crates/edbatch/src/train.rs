@@ -1,5 +1,6 @@
 //! Training: the gradients of a loss, and updates of the parameters.
 
+mod differentiator;
 mod dropout;
 mod error;
 mod optimizer;
@@ -10,6 +11,7 @@ mod reference;
 mod targets;
 mod text;
 mod trainer;
+mod updater;
 mod wire;
 
 pub use error::TrainError;

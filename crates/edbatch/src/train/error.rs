@@ -155,6 +155,18 @@ impl From<RunError> for TrainError {
     }
 }
 
+impl From<BackendError> for TrainError {
+    fn from(error: BackendError) -> Self {
+        RunError::from(error).into()
+    }
+}
+
+impl From<ParameterError> for TrainError {
+    fn from(error: ParameterError) -> Self {
+        Self::Parameters(error)
+    }
+}
+
 impl fmt::Display for TrainError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -32,6 +32,13 @@ pub struct Optimizer {
     pub decay: f64,
 }
 
+impl Default for Optimizer {
+    /// [Adam](Self::adam) at a rate of 0.001.
+    fn default() -> Self {
+        Self::adam(1e-3)
+    }
+}
+
 impl Optimizer {
     /// `torch.optim.SGD`, without momentum.
     #[must_use]
@@ -80,21 +87,17 @@ impl Optimizer {
     pub(super) fn check(&self) -> Result<(), TrainError> {
         at_least_0("rate", self.rate)?;
         at_least_0("decay", self.decay)?;
-        let is_positive = |epsilon: f64| match (epsilon as f32).is_normal() && epsilon > 0.0 {
-            true => Ok(()),
-            false => out_of_range("epsilon", "a number of at least 1e-37", epsilon),
+        let is_positive = |epsilon: f64| {
+            let fits = (epsilon as f32).is_normal() && epsilon > 0.0;
+            in_range(fits, "epsilon", "a number of at least 1e-37", epsilon)
         };
         match self.rule {
             UpdateRule::Sgd { momentum, dampening, nesterov } => {
                 at_least_0("momentum", momentum)?;
                 at_least_0("dampening", dampening)?;
-                if nesterov && momentum == 0.0 {
-                    return out_of_range("momentum", "a number above 0 for nesterov", momentum);
-                }
-                match nesterov && dampening != 0.0 {
-                    true => out_of_range("dampening", "0 for nesterov", dampening),
-                    false => Ok(()),
-                }
+                let fits = !nesterov || momentum > 0.0;
+                in_range(fits, "momentum", "a number above 0 for nesterov", momentum)?;
+                in_range(!nesterov || dampening == 0.0, "dampening", "0 for nesterov", dampening)
             }
             UpdateRule::AdaGrad { rate_decay, initial, epsilon } => {
                 at_least_0("rate_decay", rate_decay)?;
@@ -208,12 +211,11 @@ impl Rate {
     pub(super) fn check(&self) -> Result<(), TrainError> {
         match *self {
             Self::Constant => Ok(()),
-            Self::Step { every: 0, .. } => out_of_range("every", "at least 1 epoch", 0.0),
-            Self::Cosine { epochs: 0 } => out_of_range("epochs", "at least 1 epoch", 0.0),
+            Self::Step { every: 0, .. } => in_range(false, "every", "at least 1 epoch", 0.0),
+            Self::Cosine { epochs } => in_range(epochs > 0, "epochs", "at least 1 epoch", 0.0),
             Self::Step { factor, .. } | Self::Exponential { factor } => {
                 at_least_0("factor of the rate", factor)
             }
-            Self::Cosine { .. } => Ok(()),
             Self::Plateau { factor, .. } => below_1("factor of the rate", factor),
         }
     }
@@ -262,29 +264,28 @@ impl Epochs {
 }
 
 fn at_least_0(option: &'static str, number: f64) -> Result<(), TrainError> {
-    match number >= 0.0 && (number as f32).is_finite() {
-        true => Ok(()),
-        false => out_of_range(option, "a finite number of at least 0", number),
-    }
+    let fits = number >= 0.0 && (number as f32).is_finite();
+    in_range(fits, option, "a finite number of at least 0", number)
 }
 
 fn above_0(option: &'static str, number: f64) -> Result<(), TrainError> {
     // The smallest numbers are 0 as f32, by which gradients are multiplied.
-    match number > 0.0 && (number as f32).is_normal() {
-        true => Ok(()),
-        false => out_of_range(option, "a finite number above 0", number),
-    }
+    let fits = number > 0.0 && (number as f32).is_normal();
+    in_range(fits, option, "a finite number above 0", number)
 }
 
 fn below_1(option: &'static str, number: f64) -> Result<(), TrainError> {
-    match (0.0..1.0).contains(&number) {
-        true => Ok(()),
-        false => out_of_range(option, "a number from 0 to below 1", number),
-    }
+    in_range((0.0..1.0).contains(&number), option, "a number from 0 to below 1", number)
 }
 
-fn out_of_range(option: &'static str, expected: &'static str, got: f64) -> Result<(), TrainError> {
-    Err(TrainError::Option { option, expected, got })
+/// Fails unless the number `fits`.
+pub(super) fn in_range(
+    fits: bool,
+    option: &'static str,
+    expected: &'static str,
+    got: f64,
+) -> Result<(), TrainError> {
+    fits.then_some(()).ok_or(TrainError::Option { option, expected, got })
 }
 
 #[cfg(test)]

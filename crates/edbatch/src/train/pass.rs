@@ -4,24 +4,22 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::time::Instant;
 
-use edbatch_graph::{Dag, Graph, Schedule, Value};
-use edbatch_layout::{MiniBatch, Planner, Program, TrainingPlan, Want};
+use edbatch_graph::{Dag, Graph, Value};
+use edbatch_layout::{Program, TrainingPlan, Want};
 use edbatch_models::{Mailbox, Model, Targets};
-use edbatch_policy::{Scheduler, lower_bound};
-use edbatch_runtime::{Given, Parameters, Rows, StillWanted, gathered_bytes, try_memory};
+use edbatch_runtime::{BackendError, Parameters, StillWanted, span};
 
 use super::dropout::Dropout;
 use super::targets::{NO_TARGET, check_targets};
 use super::wire::wire;
+use crate::decide::Decision;
 use crate::interpret::not_finite_call;
-use crate::statistics::Tally;
 use crate::{NotFiniteCall, RunError, TrainError};
 
-/// The graph, the schedule and the plan of a part. The memory is kept for the next mini-batch.
+/// The graph, the decision and the plan of a part. The memory is kept for the next mini-batch.
+#[derive(Default)]
 pub(super) struct Pass {
-    scheduler: Scheduler,
-    schedule: Schedule,
-    planner: Planner,
+    pub(super) decision: Decision,
     pub(super) plan: TrainingPlan,
     graph: Option<Graph>,
     /// The graph with masks, if the model has dropout.
@@ -31,38 +29,18 @@ pub(super) struct Pass {
     has_gradient: Vec<bool>,
     /// For each wanted value: its class, or [`NO_TARGET`].
     pub(super) targets: Vec<u32>,
-    given: Vec<f32>,
-    /// For each input of the part: the end of its wanted values, and the end of its given values.
-    pub(super) ends: Vec<(usize, usize)>,
-    /// For each input of the part: the end of its nodes.
-    nodes: Vec<usize>,
-    /// The largest trial allocation so far for masks, a schedule and a plan, in bytes.
-    listed: usize,
-    pub(super) tally: Tally,
+    pub(super) given: Vec<f32>,
+    /// For each input of the part: the ends of its wanted values, its given values and its nodes.
+    pub(super) ends: Vec<(usize, usize, usize)>,
 }
 
 /// An upper bound on the memory for masks, the schedule and the plans of a graph, in bytes per
 /// node.
-const LIST_BYTES: usize = 480;
+pub(super) const LIST_BYTES: usize = 480;
 
 impl Pass {
-    pub(super) fn new(scheduler: Scheduler, counts: bool) -> Self {
-        Self {
-            scheduler,
-            schedule: Schedule::default(),
-            planner: Planner::default(),
-            plan: TrainingPlan::default(),
-            graph: None,
-            masked: None,
-            wanted: Vec::new(),
-            has_gradient: Vec::new(),
-            targets: Vec::new(),
-            given: Vec::new(),
-            ends: Vec::new(),
-            nodes: Vec::new(),
-            listed: 0,
-            tally: Tally::new(counts),
-        }
+    pub(super) fn new(decision: Decision) -> Self {
+        Self { decision, ..Self::default() }
     }
 
     /// Wires, schedules and plans a part. With `targets`, the loss depends on the values that have
@@ -76,23 +54,21 @@ impl Pass {
         (part, targets): (Range<usize>, Option<&[Targets]>),
         dropout: (&Dropout, u64, u64),
     ) -> Result<(), TrainError> {
-        self.tally.clear();
-        let started = Instant::now();
-        self.wire(still_wanted, model, inputs, (part, targets), dropout)?;
-        let statistics = &mut self.tally.statistics;
-        statistics.construct += started.elapsed();
-        let graph = self.masked.as_ref().or(self.graph.as_ref()).expect("just wired");
-        let scheduling = Instant::now();
-        self.scheduler.schedule(graph, &mut self.schedule);
-        statistics.schedule += scheduling.elapsed();
-        check_wanted(still_wanted)?;
-        let planning = Instant::now();
-        let mini_batch =
-            MiniBatch { program, graph, schedule: &self.schedule, wanted: &self.wanted };
-        let planned = self.planner.plan_training(&mini_batch, &self.has_gradient, &mut self.plan);
-        planned.map_err(RunError::from)?;
-        statistics.plan += planning.elapsed();
-        self.count(program);
+        self.decision.tally = self.decision.tally.cleared();
+        let constructing = Instant::now();
+        {
+            let _stage = span!(DEBUG, "construct");
+            self.wire(still_wanted, model, inputs, (part, targets), dropout)?;
+        }
+        self.decision.tally.statistics.construct += constructing.elapsed();
+        let Self { decision, plan, graph, masked, wanted, has_gradient, .. } = self;
+        let graph = graph.as_ref().expect("just wired");
+        let run = masked.as_ref().unwrap_or(graph);
+        decision.decide(program, run, wanted, |planner, mini_batch| {
+            check_wanted(still_wanted)?;
+            Ok(planner.plan_training(mini_batch, has_gradient, plan)?)
+        })?;
+        decision.count(program, graph, &[&plan.forward, &plan.back]);
         Ok(())
     }
 
@@ -106,7 +82,7 @@ impl Pass {
         (dropout, step, first): (&Dropout, u64, u64),
     ) -> Result<(), TrainError> {
         let first = first + part.start as u64;
-        let Self { wanted, has_gradient, targets: classes, given, ends, nodes, listed, .. } = self;
+        let Self { wanted, has_gradient, targets: classes, given, ends, .. } = self;
         let mut graph = self.graph.take().unwrap_or_else(|| Graph::new(model.network().clone()));
         graph.clear();
         wanted.clear();
@@ -114,50 +90,31 @@ impl Pass {
         classes.clear();
         given.clear();
         ends.clear();
-        nodes.clear();
         let graph = RefCell::new(graph);
-        let mut wired = Ok(());
         for input in part {
-            let mailbox = RefCell::new(Mailbox::default());
-            wired = check_wanted(still_wanted)
-                .and_then(|()| wire(model, &inputs[input], &graph, &mailbox, input));
-            if wired.is_err() {
-                break;
+            check_wanted(still_wanted)?;
+            let Mailbox { emitted, given: of_input, .. } =
+                wire(model, &inputs[input], &graph, input)?;
+            let targets = targets.map(|targets| &targets[input]);
+            if let Some(targets) = targets {
+                check_targets(&graph.borrow(), &emitted, targets, input)?;
             }
-            let mailbox = mailbox.into_inner();
-            let emitted = &mailbox.emitted;
-            match targets {
-                None => {
-                    has_gradient.extend(emitted.iter().map(|_| true));
-                    classes.extend(emitted.iter().map(|_| NO_TARGET));
-                }
-                Some(targets) => {
-                    wired = check_targets(&graph.borrow(), emitted, &targets[input], input);
-                    if wired.is_err() {
-                        break;
-                    }
-                    has_gradient.extend(targets[input].iter().map(Option::is_some));
-                    classes.extend(targets[input].iter().map(|class| class.unwrap_or(NO_TARGET)));
-                }
+            for (row, &value) in emitted.iter().enumerate() {
+                let target = targets.and_then(|targets| targets[row]);
+                wanted.push((value, Want::Elements));
+                has_gradient.push(targets.is_none() || target.is_some());
+                classes.push(target.unwrap_or(NO_TARGET));
             }
-            wanted.extend(emitted.iter().map(|&value| (value, Want::Elements)));
-            given.extend_from_slice(&mailbox.given);
-            ends.push((wanted.len(), given.len()));
-            nodes.push(graph.borrow().nodes());
+            given.extend_from_slice(&of_input);
+            ends.push((wanted.len(), given.len(), graph.borrow().nodes()));
         }
-        self.tally.statistics.instances += ends.len() as u64;
+        self.decision.tally.statistics.instances += ends.len() as u64;
         let graph = self.graph.insert(graph.into_inner());
-        wired?;
-        let bytes = LIST_BYTES * graph.nodes();
-        if bytes > *listed {
-            // Masks, schedulers and planners cannot report a failed allocation.
-            let what = "the schedule and the plan of a mini-batch";
-            try_memory(bytes, what).map_err(RunError::from)?;
-            *listed = bytes;
-        }
+        // Masks cannot report a failed allocation either.
+        self.decision.try_lists(graph)?;
         if !dropout.is_none() {
             let masked = self.masked.get_or_insert_with(|| Graph::new(dropout.network.clone()));
-            dropout.copy(graph, masked, nodes.iter().copied(), (step, first));
+            dropout.copy(graph, masked, ends.iter().map(|&(.., end)| end), (step, first));
         }
         Ok(())
     }
@@ -168,32 +125,12 @@ impl Pass {
         let graph = self.masked.as_ref().or(self.graph.as_ref())?;
         not_finite_call(graph, weights, &self.given)
     }
-
-    fn count(&mut self, program: &Program) {
-        let graph = self.graph.as_ref().expect("it was wired");
-        let Tally { statistics, report } = &mut self.tally;
-        statistics.nodes += graph.nodes() as u64;
-        statistics.graphs += 1;
-        statistics.batches += self.schedule.len() as u64;
-        statistics.unseen += self.scheduler.unseen().unwrap_or(0) as u64;
-        if let (Some(counts), Some(report)) = (&mut statistics.counts, report) {
-            counts.bound += lower_bound(graph) as u64;
-            counts.gathered_bytes += gathered_bytes(program, &self.plan.forward);
-            counts.gathered_bytes += gathered_bytes(program, &self.plan.back);
-            report.add(graph, &self.schedule);
-        }
-    }
-
-    /// Returns the given values of the forward plan.
-    pub(super) fn given<'a>(&'a self, initial: &'a Rows) -> Given<'a> {
-        Given { initial, stayed: 0, host: &self.given }
-    }
 }
 
 /// Fails once the step is no longer wanted.
-fn check_wanted(still_wanted: Option<&StillWanted>) -> Result<(), TrainError> {
+fn check_wanted(still_wanted: Option<&StillWanted>) -> Result<(), RunError> {
     match still_wanted {
-        Some(wanted) if !wanted.ask() => Err(TrainError::Cancelled),
+        Some(wanted) if !wanted.ask() => Err(BackendError::Cancelled.into()),
         _ => Ok(()),
     }
 }

@@ -2,14 +2,14 @@
 
 use std::cell::RefCell;
 
-use edbatch_graph::{Graph, Network, Source, TrainingNetwork, Value, training_network};
+use edbatch_graph::{Graph, Source, TrainingNetwork, Value, training_network};
 use edbatch_models::{Mailbox, Model};
-use edbatch_runtime::{Parameters, ReferenceTensor, interpret_as};
+use edbatch_runtime::{Parameters, ReferenceTensor, initial_values, interpret_as};
 
 use super::targets::check_targets;
 use super::wire::wire;
 use crate::TrainError;
-use crate::interpret::not_finite_call;
+use crate::interpret::{host_tensors, not_finite_call};
 
 /// The loss of a mini-batch and its gradients.
 #[derive(Clone, PartialEq, Debug)]
@@ -41,12 +41,11 @@ where
     M::Input: 'a,
 {
     let network = model.network();
-    let parameters = parameters.for_network(network).map_err(TrainError::Parameters)?;
+    let parameters = parameters.for_network(network)?;
     let double = |values: &[f32]| values.iter().map(|&value| f64::from(value)).collect();
     let weights: Vec<Vec<f64>> = parameters.slices().into_iter().map(double).collect();
     let weights: Vec<&[f64]> = weights.iter().map(Vec::as_slice).collect();
-    let training = training_network(network, |_| true, |_| false);
-    let training = training?;
+    let training = training_network(network, |_| true, |_| false)?;
     let mut sum = LossGradients {
         loss: 0.0,
         terms: 0,
@@ -56,11 +55,9 @@ where
     let graph = RefCell::new(Graph::new(network.clone()));
     for (input, (example, targets)) in examples.into_iter().enumerate() {
         graph.borrow_mut().clear();
-        let mailbox = RefCell::new(Mailbox::default());
-        wire(model, example, &graph, &mailbox, input)?;
-        let wired = mailbox.into_inner();
+        let wired = wire(model, example, &graph, input)?;
         let graph = &*graph.borrow();
-        sum.add(&training, graph, &weights, &wired, targets, input)?;
+        sum.add(&training, graph, (&parameters, &weights), &wired, targets, input)?;
         if !sum.loss.is_finite() {
             let call = not_finite_call(graph, &parameters, &wired.given);
             return Err(TrainError::NotFiniteLoss { input, call });
@@ -85,14 +82,19 @@ impl LossGradients {
         &mut self,
         training: &TrainingNetwork,
         graph: &Graph,
-        weights: &[&[f64]],
+        (parameters, weights): (&Parameters, &[&[f64]]),
         wired: &Mailbox,
         targets: &[Option<u32>],
         input: usize,
     ) -> Result<(), TrainError> {
         check_targets(graph, &wired.emitted, targets, input)?;
         let network = graph.network();
-        let given = given(graph, weights, &wired.given);
+        let mut given = initial_values(network, parameters);
+        host_tensors(graph, &wired.given, &mut given);
+        let double = |fields: &Vec<ReferenceTensor>| -> Vec<_> {
+            fields.iter().map(|field| field.mapv(f64::from)).collect()
+        };
+        let given: Vec<_> = given.iter().map(double).collect();
         let nodes = interpret_as(network, graph, weights, &given);
         let mut outputs: Vec<(Value, Vec<ReferenceTensor<f64>>)> = Vec::new();
         for (&value, target) in wired.emitted.iter().zip(targets) {
@@ -124,30 +126,4 @@ fn cross_entropy(scores: &ReferenceTensor<f64>, target: usize) -> (f64, Referenc
     let mut gradient = exp / sum;
     gradient[(target, 0)] -= 1.0;
     (loss, gradient)
-}
-
-/// Returns the given values of a graph: the network's initial values, then the elements in `host`.
-fn given(graph: &Graph, weights: &[&[f64]], host: &[f32]) -> Vec<Vec<ReferenceTensor<f64>>> {
-    let network: &Network = graph.network();
-    let shape = |record, field: usize| -> (usize, usize) {
-        network.fields(record).fields[field].shape.rows_and_columns()
-    };
-    let tensor = |shape, values| {
-        ReferenceTensor::from_shape_vec(shape, values).expect("as many elements as declared")
-    };
-    let mut host = host.iter().map(|&element| f64::from(element));
-    let initial = network.initial_values();
-    let of_value = |(index, &record): (usize, _)| {
-        let fields = 0..network.fields(record).fields.len();
-        let field = |field: usize| {
-            let shape = shape(record, field);
-            let values = match initial.get(index) {
-                Some(initial) => weights[initial.parameters[field].0 as usize].to_vec(),
-                None => host.by_ref().take(shape.0 * shape.1).collect(),
-            };
-            tensor(shape, values)
-        };
-        fields.map(field).collect()
-    };
-    graph.given().iter().enumerate().map(of_value).collect()
 }

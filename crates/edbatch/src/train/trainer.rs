@@ -2,29 +2,18 @@
 //! parameters.
 
 mod build;
-mod gradients;
-mod own_loss;
-mod run;
 mod state;
-mod update;
 
-use std::collections::VecDeque;
-use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
 
-use edbatch_layout::Program;
+use edbatch_graph::Parameter;
 use edbatch_models::{Model, Targets};
-use edbatch_policy::Scheduler;
-use edbatch_runtime::{Backend, Bytes, Gradients, Rows, StillWanted, ThreadPool, Training};
+use edbatch_runtime::{Bytes, Gradient, Gradients, Rows, StillWanted};
 
-use super::dropout::Dropout;
-use super::optimizer::{Clip, Epochs};
-use super::pass::Pass;
-use super::{Optimizer, Rate};
-use crate::statistics::Tally;
+use super::differentiator::Differentiator;
+use super::updater::Updater;
 use crate::{Report, Statistics, TrainError};
-use run::OutputsOf;
 
 /// A model with its parameters, which it trains on mini-batches.
 ///
@@ -64,41 +53,11 @@ use run::OutputsOf;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Trainer<M> {
-    model: M,
-    program: Arc<Program>,
-    backend: Box<dyn Backend>,
-    /// The backend's [`largest_cell`](Backend::largest_cell).
-    largest_cell: Option<usize>,
-    initial: Rows,
-    pool: ThreadPool,
-    memory_limit: Option<u64>,
-    counts: bool,
-    given_gradients: bool,
-    scheduler: Scheduler,
-    dropout: Dropout,
-    /// The number of inputs whose gradients were accumulated since they were cleared.
-    accumulated: u64,
-    passes: Vec<Mutex<Pass>>,
-    /// The number of passes whose values are in the backend, after [`forward`](Self::forward).
-    forward: usize,
-    still_wanted: Option<StillWanted>,
-    /// Gradients that the caller has set.
-    set: Option<Gradients>,
-    optimizer: Optimizer,
-    rate: Rate,
-    warm_up: u64,
-    clip: Option<Clip>,
-    /// By parameter: the factor of its learning rate, and its decay.
-    factors: Vec<f64>,
-    decays: Vec<f64>,
-    /// By parameter: the learning rate of the last update.
-    rates: Vec<f64>,
-    /// The number of updates so far.
-    steps: u64,
-    epochs: Epochs,
-    tally: Tally,
+    differentiator: Differentiator<M>,
+    updater: Updater,
     times: Times,
 }
+
 /// A step of training.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TrainReport {
@@ -141,7 +100,7 @@ impl<M: Model> Trainer<M> {
     /// Returns the model.
     #[must_use]
     pub fn model(&self) -> &M {
-        &self.model
+        &self.differentiator.model
     }
 
     /// Computes the mean loss of a mini-batch and its gradients, and updates the parameters:
@@ -187,66 +146,154 @@ impl<M: Model> Trainer<M> {
         targets: &[Targets],
         weight: f32,
     ) -> Result<Loss, TrainError> {
-        self.forward = 0;
-        let done = self.try_accumulate(inputs, targets, weight);
-        self.or_clear(done)
+        let (step, times) = (self.updater.steps, &mut self.times);
+        let done = self.differentiator.accumulate(inputs, targets, weight, step, times);
+        self.differentiator.or_clear(done)
     }
 
-    fn try_accumulate(
-        &mut self,
-        inputs: &[M::Input],
-        targets: &[Targets],
-        weight: f32,
-    ) -> Result<Loss, TrainError> {
-        if inputs.len() != targets.len() {
-            let (inputs, targets) = (inputs.len(), targets.len());
-            return Err(TrainError::TargetsOfInputs { inputs, targets });
-        }
-        if !weight.is_finite() {
-            let (expected, got) = ("a finite number", f64::from(weight));
-            return Err(TrainError::Option { option: "weight", expected, got });
-        }
-        self.set = None;
-        let mut parts = VecDeque::from(self.parts(inputs));
-        let (mut loss, mut losses) = (Loss::default(), Vec::new());
-        while !parts.is_empty() {
-            let count = self.pool.threads().min(parts.len());
-            let group: Vec<Range<usize>> = parts.drain(..count).collect();
-            self.decide(inputs, Some(targets), &group)?;
-            if let Err(error) = self.check_memory(count) {
-                // A limit allows a single thread, so the group is one part.
-                let Range { start, end } = group[0];
-                if end - start < 2 {
-                    return Err(error);
-                }
-                let middle = start + (end - start) / 2;
-                parts.push_front(middle..end);
-                parts.push_front(start..middle);
-                continue;
-            }
-            self.run_forward(count)?;
-            losses.clear();
-            self.run_back(count, &OutputsOf::CrossEntropy { weight }, &mut losses)?;
-            let mut first = 0;
-            for (slot, part) in group.into_iter().enumerate() {
-                let pass = pass(&mut self.passes[slot]);
-                let mut from = 0;
-                for (input, &(end, _)) in part.zip(&pass.ends) {
-                    let of_input = &losses[first + from..first + end];
-                    let sum: f64 = of_input.iter().sum();
-                    if !sum.is_finite() {
-                        let call = self.not_finite_call(inputs, input);
-                        return Err(TrainError::NotFiniteLoss { input, call });
-                    }
-                    loss.loss += sum;
-                    from = end;
-                }
-                loss.terms += pass.plan.gradient_of.iter().flatten().count() as u64;
-                first += from;
+    /// Runs a mini-batch, and keeps its values for [`backward`](Self::backward). Returns for each
+    /// input the rows that it emits, in order. A second `forward` forgets the first.
+    ///
+    /// # Errors
+    /// If an input does not fit the model or awaits a computed value, or if the mini-batch is too
+    /// large. The trainer stays usable.
+    pub fn forward(&mut self, inputs: &[M::Input]) -> Result<Vec<Rows>, TrainError> {
+        self.differentiator.forward(inputs, self.updater.steps, &mut self.times)
+    }
+
+    /// Adds the gradients of a loss to the gradients of parameters. `gradients` are the loss's
+    /// gradients with respect to the rows that the last [`forward`](Self::forward) returned. The
+    /// loss does not depend on a row whose gradient is empty.
+    ///
+    /// Returns for each input the gradients of its given rows, in the order in which it gave them,
+    /// if [`given_gradients`](crate::TrainerOptions::given_gradients) is set; else nothing.
+    ///
+    /// # Errors
+    /// If there was no `forward`, if the gradients do not have the shape of its rows, or if memory
+    /// cannot be allocated. The gradients of parameters are cleared then.
+    pub fn backward(&mut self, gradients: &[Rows]) -> Result<Vec<Rows>, TrainError> {
+        let done = self.differentiator.backward(gradients, &mut self.times);
+        self.differentiator.or_clear(done)
+    }
+
+    /// Returns the gradients of parameters: the sums over all mini-batches since
+    /// [`clear_gradients`](Self::clear_gradients), or what the caller has
+    /// [set](Self::set_gradients).
+    ///
+    /// # Errors
+    /// If a gradient is not finite, or memory cannot be allocated.
+    pub fn gradients(&mut self) -> Result<Gradients, TrainError> {
+        self.squared_norm()?;
+        let Differentiator { model, backend, set, .. } = &mut self.differentiator;
+        let mut gradients = match set {
+            Some(set) => set.try_clone(),
+            None => backend.training().gradients(),
+        }?;
+        let parameters = model.network().parameters();
+        gradients.parameters.truncate(parameters.len());
+        for (parameter, gradient) in parameters.iter().zip(&gradients.parameters) {
+            if !gradient.elements().iter().all(|element| element.is_finite()) {
+                return Err(TrainError::NotFiniteGradient { parameter: parameter.name.clone() });
             }
         }
-        self.accumulated += inputs.len() as u64;
-        Ok(loss)
+        Ok(gradients)
+    }
+
+    /// Returns the sum of the squares of all [gradients](Self::gradients), without copying them.
+    ///
+    /// # Errors
+    /// If memory cannot be allocated.
+    pub fn squared_norm(&mut self) -> Result<f64, TrainError> {
+        if let Some(set) = &self.differentiator.set {
+            return Ok(set.squared_norm());
+        }
+        let summing = Instant::now();
+        let norm = self.differentiator.backend.training().finish()?;
+        self.times.sums += summing.elapsed();
+        Ok(norm)
+    }
+
+    /// Replaces the gradients of parameters, for example by their sums over several processes.
+    ///
+    /// # Errors
+    /// If they do not have the shapes of the parameters, or name a row twice.
+    pub fn set_gradients(&mut self, mut gradients: Gradients) -> Result<(), TrainError> {
+        let Differentiator { model, dropout, set, .. } = &mut self.differentiator;
+        let parameters = model.network().parameters();
+        let fits = |(parameter, gradient): (&Parameter, &Gradient)| {
+            let (rows, elements) = (parameter.dims[0], parameter.elements());
+            match gradient {
+                Gradient::None => true,
+                Gradient::Whole(values) => values.len() == elements,
+                Gradient::Rows { rows: named, elements: values } => {
+                    let mut distinct = HashSet::new();
+                    values.len() * rows == named.len() * elements
+                        && named.iter().all(|&row| (row as usize) < rows && distinct.insert(row))
+                }
+            }
+        };
+        let mut all = parameters.iter().zip(&gradients.parameters);
+        if gradients.parameters.len() != parameters.len() || !all.all(fits) {
+            return Err(TrainError::GradientsOfParameters);
+        }
+        // Masks have no gradients.
+        gradients.parameters.resize(dropout.network.parameters().len(), Gradient::None);
+        *set = Some(gradients);
+        Ok(())
+    }
+
+    /// Sets the gradients of parameters to zero, for the next mini-batch.
+    pub fn clear_gradients(&mut self) {
+        self.differentiator.clear_gradients();
+    }
+
+    /// Returns the number of updates so far.
+    #[must_use]
+    pub fn updates(&self) -> u64 {
+        self.updater.steps
+    }
+
+    /// Sets the number of updates. The masks of dropout and the warm-up depend on it. For callers
+    /// that update the parameters themselves, by [`set_parameters`](Self::set_parameters).
+    pub fn set_updates(&mut self, updates: u64) {
+        self.updater.steps = updates;
+    }
+
+    /// Returns the learning rate of the next update, for parameters without a group.
+    #[must_use]
+    pub fn learning_rate(&self) -> f64 {
+        self.updater.learning_rate()
+    }
+
+    /// Ends an epoch, so that the learning rate follows its [`Rate`](crate::Rate). Only
+    /// [`Plateau`](crate::Rate::Plateau) reads the loss, or any other number that falls as the
+    /// model gets better.
+    pub fn end_epoch(&mut self, loss: f64) {
+        self.updater.epochs.end_epoch(self.updater.rate, loss);
+    }
+
+    /// Updates the parameters, given their [gradients](Self::gradients), and clears the gradients.
+    /// Returns the norm of the gradients of all parameters, before clipping.
+    ///
+    /// # Errors
+    /// If a gradient is not finite, or memory for moments cannot be allocated. Then the gradients
+    /// are cleared, and parameters, moments and the count of updates are as before.
+    pub fn update(&mut self) -> Result<f64, TrainError> {
+        let done = self.try_update();
+        self.differentiator.or_clear(done)
+    }
+
+    fn try_update(&mut self) -> Result<f64, TrainError> {
+        let norm = self.squared_norm()?.sqrt();
+        if !norm.is_finite() {
+            self.gradients()?;
+        }
+        let updating = Instant::now();
+        let Self { differentiator, updater, times } = self;
+        updater.step(differentiator.backend.training(), differentiator.set.as_ref(), norm)?;
+        differentiator.forget_old_values();
+        times.update += updating.elapsed();
+        Ok(norm)
     }
 
     /// Sets a function that ends a running step: `train`, `accumulate`, `forward` and `backward`
@@ -254,26 +301,25 @@ impl<M: Model> Trainer<M> {
     /// false, they fail with [`TrainError::Cancelled`]; their documentation tells the state of the
     /// trainer after an error.
     pub fn set_still_wanted(&mut self, still_wanted: Option<StillWanted>) {
-        training(&mut *self.backend).set_still_wanted(still_wanted.clone());
-        self.still_wanted = still_wanted;
+        self.differentiator.set_still_wanted(still_wanted);
     }
 
     /// Returns the counts and times of the forward passes of all mini-batches so far.
     #[must_use]
     pub fn statistics(&self) -> &Statistics {
-        &self.tally.statistics
+        &self.differentiator.tally.statistics
     }
 
     /// Returns the batches of each kind, if [`counts`](crate::TrainerOptions::counts) is set.
     #[must_use]
     pub fn report(&self) -> Option<&Report> {
-        self.tally.report.as_ref()
+        self.differentiator.tally.report.as_ref()
     }
 
     /// Returns the memory that the backend holds.
     #[must_use]
     pub fn bytes(&self) -> Bytes {
-        self.backend.bytes()
+        self.differentiator.backend.backend().bytes()
     }
 
     /// Returns the time of all work so far.
@@ -281,13 +327,4 @@ impl<M: Model> Trainer<M> {
     pub fn times(&self) -> Times {
         self.times
     }
-}
-
-/// Returns a pass, even after a panic: each mini-batch decides it again.
-fn pass(slot: &mut Mutex<Pass>) -> &mut Pass {
-    slot.get_mut().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn training(backend: &mut dyn Backend) -> &mut dyn Training {
-    backend.training().expect("checked when the trainer was built")
 }

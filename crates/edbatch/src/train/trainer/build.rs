@@ -5,14 +5,13 @@ use std::sync::Arc;
 use edbatch_graph::{Network, ParameterId, training_network};
 use edbatch_layout::Program;
 use edbatch_models::Model;
-use edbatch_policy::Scheduler;
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Cpu, Parameters, Precision, initial_rows};
+use edbatch_runtime::{Backend, Cpu, Parameters, Precision};
 
 use super::{Times, Trainer};
-use crate::statistics::Tally;
+use crate::train::differentiator::Differentiator;
 use crate::train::dropout::Dropout;
-use crate::train::optimizer::Epochs;
+use crate::train::updater::Updater;
 use crate::{EngineError, TrainError, TrainerOptions};
 
 impl<M: Model> Trainer<M> {
@@ -37,9 +36,9 @@ impl<M: Model> Trainer<M> {
         options.check(model.network())?;
         let program = Self::program(model.network(), &options)?;
         let pool = options.engine.take_pool()?;
-        let parameters = parameters.for_network(model.network()).map_err(TrainError::Parameters)?;
+        let parameters = parameters.for_network(model.network())?;
         let dropout = options.dropout(model.network());
-        let with_masks = dropout.with_masks(&parameters).map_err(TrainError::Parameters)?;
+        let with_masks = dropout.with_masks(&parameters)?;
         let cpu = Cpu::new(program.clone(), &with_masks, Level::detect(), Precision::F32);
         let cpu = cpu.map_err(EngineError::from)?;
         let cpu = Box::new(cpu.with_pool(pool.clone()));
@@ -94,74 +93,23 @@ impl<M: Model> Trainer<M> {
         parameters: &Parameters,
         options: &TrainerOptions,
     ) -> Result<Parameters, TrainError> {
-        let parameters = parameters.for_network(network).map_err(TrainError::Parameters)?;
-        let dropout = options.dropout(network);
-        dropout.with_masks(&parameters).map_err(TrainError::Parameters)
+        let parameters = parameters.for_network(network)?;
+        Ok(options.dropout(network).with_masks(&parameters)?)
     }
 
     fn with_dropout(
         model: M,
         parameters: Parameters,
         program: Arc<Program>,
-        mut backend: Box<dyn Backend>,
+        backend: Box<dyn Backend>,
         mut options: TrainerOptions,
         dropout: Dropout,
     ) -> Result<Self, TrainError> {
         options.check(model.network())?;
-        let training = program.training().ok_or(TrainError::Backend)?;
-        let of_model = model.network();
-        let same = dropout.network.parameters() == training.network.parameters()
-            && of_model.cells().len() == training.adjoints.len();
-        if !same {
-            return Err(EngineError::NetworkOfProgram.into());
-        }
-        if backend.program().is_some_and(|loaded| !Arc::ptr_eq(loaded, &program)) {
-            return Err(EngineError::ProgramOfBackend.into());
-        }
-        if backend.training().is_none() {
-            return Err(TrainError::Backend);
-        }
-        let parameters = parameters.for_network(of_model).map_err(TrainError::Parameters)?;
-        let initial = initial_rows(of_model, &parameters);
-        let largest_cell = backend.largest_cell();
-        let pool = options.engine.take_pool()?;
-        let scheduler = options.engine.policy.take().map(Scheduler::by).unwrap_or_default();
-        let (memory_limit, counts) = (options.engine.memory_limit, options.engine.counts);
-        let groups = of_model.parameters().iter().map(|it| options.group_of(&it.name));
-        let decay = options.optimizer.decay;
-        let (mut factors, mut decays): (Vec<_>, Vec<_>) =
-            groups.map(|group| (group.factor, group.decay.unwrap_or(decay))).unzip();
-        // Masks are not trained.
-        factors.resize(dropout.network.parameters().len(), 0.0);
-        decays.resize(dropout.network.parameters().len(), 0.0);
-        Ok(Self {
-            model,
-            program,
-            backend,
-            largest_cell,
-            initial,
-            pool,
-            memory_limit,
-            counts,
-            given_gradients: options.given_gradients,
-            scheduler,
-            dropout,
-            accumulated: 0,
-            passes: Vec::new(),
-            forward: 0,
-            still_wanted: None,
-            set: None,
-            optimizer: options.optimizer,
-            rate: options.rate,
-            warm_up: options.warm_up,
-            clip: options.clip,
-            factors,
-            decays,
-            rates: Vec::new(),
-            steps: 0,
-            epochs: Epochs::NONE,
-            tally: Tally::new(counts),
-            times: Times::default(),
-        })
+        let all = dropout.network.parameters().len();
+        let updater = Updater::new(&options, model.network(), all);
+        let differentiator =
+            Differentiator::new(model, &parameters, program, backend, &mut options, dropout)?;
+        Ok(Self { differentiator, updater, times: Times::default() })
     }
 }

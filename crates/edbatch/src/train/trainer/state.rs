@@ -3,11 +3,11 @@
 use std::str::FromStr;
 
 use edbatch_models::Model;
-use edbatch_runtime::{Parameters, TrainingState, initial_rows};
+use edbatch_runtime::{Parameters, TrainingState};
 
-use super::{Trainer, training};
+use super::Trainer;
+use crate::TrainError;
 use crate::train::optimizer::Epochs;
-use crate::{RunError, TrainError};
 
 /// Separates a state's text from the caller's note.
 const NOTE: &str = "\nnote=\n";
@@ -16,27 +16,7 @@ impl<M: Model> Trainer<M> {
     /// Returns the parameters. If they still exist at the next update, that update copies them.
     #[must_use]
     pub fn parameters(&mut self) -> Parameters {
-        self.training_state().parameters
-    }
-
-    /// Returns the state without masks.
-    fn training_state(&mut self) -> TrainingState {
-        let TrainingState { parameters, mut moments } = training(&mut *self.backend).state();
-        let network = self.model.network();
-        moments.truncate(network.parameters().len());
-        let parameters = self.dropout.without_masks(&parameters, network);
-        TrainingState { parameters, moments }
-    }
-
-    /// Replaces the backend's state, after adding masks to `state`.
-    fn set_training_state(&mut self, state: TrainingState) -> Result<(), TrainError> {
-        let TrainingState { parameters, mut moments } = state;
-        moments.resize(self.dropout.network.parameters().len(), Vec::new());
-        let parameters = self.dropout.with_masks(&parameters).map_err(TrainError::Parameters)?;
-        let state = TrainingState { parameters, moments };
-        training(&mut *self.backend).set_state(&state).map_err(RunError::from)?;
-        self.forget_old_values();
-        Ok(())
+        self.differentiator.state().parameters
     }
 
     /// Replaces the parameters. Moments and the number of updates stay.
@@ -44,10 +24,9 @@ impl<M: Model> Trainer<M> {
     /// # Errors
     /// If they belong to another network. Then nothing has changed.
     pub fn set_parameters(&mut self, parameters: &Parameters) -> Result<(), TrainError> {
-        let parameters = parameters.for_network(self.model.network());
-        let parameters = parameters.map_err(TrainError::Parameters)?;
-        let state = TrainingState { parameters, ..self.training_state() };
-        self.set_training_state(state)
+        let parameters = parameters.for_network(self.model().network())?;
+        let state = TrainingState { parameters, ..self.differentiator.state() };
+        self.differentiator.set_state(state)
     }
 
     /// Returns what later steps depend on, as the bytes of a safetensors file: the parameters, the
@@ -66,15 +45,15 @@ impl<M: Model> Trainer<M> {
     /// # Errors
     /// If serialization fails.
     pub fn state_with_note(&mut self, note: &str) -> Result<Vec<u8>, TrainError> {
-        let Epochs { ended, best, bad, factor } = self.epochs;
-        let (rule, updates) = (self.rule(), self.steps);
+        let Epochs { ended, best, bad, factor } = self.updater.epochs;
+        let (rule, updates) = (self.rule(), self.updater.steps);
         let text = format!(
             "optimizer={rule}\nupdates={updates}\nepochs={ended}\nbest={best:?}\nbad_epochs={bad}\n\
              plateau={factor:?}{NOTE}{note}"
         );
-        let state = self.training_state();
-        let (network, rule) = (self.model.network(), &self.optimizer.rule);
-        state.to_safetensors(network, rule, text).map_err(TrainError::Parameters)
+        let state = self.differentiator.state();
+        let (network, rule) = (self.model().network(), &self.updater.optimizer.rule);
+        Ok(state.to_safetensors(network, rule, text)?)
     }
 
     /// Returns the text that was passed to [`state_with_note`](Self::state_with_note).
@@ -82,7 +61,7 @@ impl<M: Model> Trainer<M> {
     /// # Errors
     /// If the bytes are not a state.
     pub fn note_of(state: &[u8]) -> Result<String, TrainError> {
-        let text = TrainingState::text(state).map_err(TrainError::Parameters)?;
+        let text = TrainingState::text(state)?;
         let note = text.split_once(NOTE).map(|(_, note)| note.to_string());
         note.ok_or_else(|| TrainError::State { why: "it has no note".into() })
     }
@@ -93,7 +72,7 @@ impl<M: Model> Trainer<M> {
     /// # Errors
     /// If the bytes are not such a state. Then nothing has changed.
     pub fn set_state(&mut self, bytes: &[u8]) -> Result<(), TrainError> {
-        let text = TrainingState::text(bytes).map_err(TrainError::Parameters)?;
+        let text = TrainingState::text(bytes)?;
         let of = |key: &str| {
             let mut pairs = text.lines().filter_map(|line| line.split_once('='));
             let found = pairs.find(|&(name, _)| name == key).map(|(_, value)| value);
@@ -118,26 +97,15 @@ impl<M: Model> Trainer<M> {
             return Err(TrainError::State { why });
         }
         let epochs = Epochs { ended, best, bad, factor };
-        let (network, rule) = (self.model.network(), &self.optimizer.rule);
-        let state = TrainingState::from_safetensors(network, rule, bytes);
-        let state = state.map_err(TrainError::Parameters)?;
-        self.set_training_state(state)?;
-        (self.steps, self.epochs) = (steps, epochs);
+        let (network, rule) = (self.model().network(), &self.updater.optimizer.rule);
+        let state = TrainingState::from_safetensors(network, rule, bytes)?;
+        self.differentiator.set_state(state)?;
+        (self.updater.steps, self.updater.epochs) = (steps, epochs);
         Ok(())
     }
 
     /// Returns the rule as text, with its options.
     fn rule(&self) -> String {
-        format!("{:?}", self.optimizer.rule)
-    }
-
-    /// Forgets what was computed from old parameters, and reads the initial values again.
-    pub(super) fn forget_old_values(&mut self) {
-        self.forward = 0;
-        self.clear_gradients();
-        if !self.initial.is_empty() {
-            let parameters = self.parameters();
-            self.initial = initial_rows(self.model.network(), &parameters);
-        }
+        format!("{:?}", self.updater.optimizer.rule)
     }
 }

@@ -1,0 +1,314 @@
+//! Computes the gradients of mini-batches on a backend, and sums them there.
+
+mod own_loss;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use edbatch_layout::{Lifetimes, Program};
+use edbatch_models::{Model, Targets};
+use edbatch_runtime::{
+    BackPart, Backend, Given, Gradients, OutputGradients, Parameters, Part, Rows, StillWanted,
+    ThreadPool, Training, TrainingState, initial_rows,
+};
+
+use super::dropout::Dropout;
+use super::optimizer::in_range;
+use super::pass::{LIST_BYTES, Pass};
+use super::{Loss, Times};
+use crate::decide::Decision;
+use crate::statistics::Tally;
+use crate::workers::Division;
+use crate::{EngineError, NotFiniteCall, TrainError, TrainerOptions};
+
+/// A model, its backend, and the gradients that are summed in the backend.
+///
+/// The masks of dropout depend on the number of updates so far, which is called `step`.
+pub(super) struct Differentiator<M> {
+    pub(super) model: M,
+    program: Arc<Program>,
+    pub(super) backend: TrainingBackend,
+    initial: Rows,
+    pool: ThreadPool,
+    division: Division,
+    given_gradients: bool,
+    pub(super) dropout: Dropout,
+    /// The number of inputs whose gradients were accumulated since they were cleared.
+    accumulated: u64,
+    /// The first pass always exists. The others fork its decision.
+    passes: Vec<Pass>,
+    /// The number of passes whose values are in the backend, after [`forward`](Self::forward).
+    forward: usize,
+    still_wanted: Option<StillWanted>,
+    /// Gradients that the caller has set.
+    pub(super) set: Option<Gradients>,
+    pub(super) tally: Tally,
+}
+
+/// A backend that computes gradients.
+pub(super) struct TrainingBackend(Box<dyn Backend>);
+
+impl TrainingBackend {
+    fn new(mut backend: Box<dyn Backend>) -> Result<Self, TrainError> {
+        match backend.training() {
+            Some(_) => Ok(Self(backend)),
+            None => Err(TrainError::Backend),
+        }
+    }
+
+    pub(super) fn backend(&self) -> &dyn Backend {
+        &*self.0
+    }
+
+    pub(super) fn training(&mut self) -> &mut dyn Training {
+        self.0.training().expect("checked when it was made")
+    }
+}
+
+impl<M: Model> Differentiator<M> {
+    /// Takes the policy and the pool of the options, which the caller has checked.
+    pub(super) fn new(
+        model: M,
+        parameters: &Parameters,
+        program: Arc<Program>,
+        backend: Box<dyn Backend>,
+        options: &mut TrainerOptions,
+        dropout: Dropout,
+    ) -> Result<Self, TrainError> {
+        let training = program.training().ok_or(TrainError::Backend)?;
+        let network = model.network();
+        let same = dropout.network.parameters() == training.network.parameters()
+            && network.cells().len() == training.adjoints.len();
+        if !same {
+            return Err(EngineError::NetworkOfProgram.into());
+        }
+        if backend.program().is_some_and(|loaded| !Arc::ptr_eq(loaded, &program)) {
+            return Err(EngineError::ProgramOfBackend.into());
+        }
+        let backend = TrainingBackend::new(backend)?;
+        let initial = initial_rows(network, &parameters.for_network(network)?);
+        let pool = options.engine.take_pool()?;
+        let decision = Decision::new(&mut options.engine, Lifetimes::Reuse, LIST_BYTES);
+        let by_default = decision.scheduler.is_default();
+        let largest_cell = backend.backend().largest_cell();
+        Ok(Self {
+            division: Division::new(pool.threads(), largest_cell, by_default),
+            model,
+            program,
+            backend,
+            initial,
+            pool,
+            given_gradients: options.given_gradients,
+            dropout,
+            accumulated: 0,
+            tally: decision.tally.clone(),
+            passes: vec![Pass::new(decision)],
+            forward: 0,
+            still_wanted: None,
+            set: None,
+        })
+    }
+
+    /// Adds the gradients of a cross-entropy, of parts that fit the memory limit.
+    pub(super) fn accumulate(
+        &mut self,
+        inputs: &[M::Input],
+        targets: &[Targets],
+        weight: f32,
+        step: u64,
+        times: &mut Times,
+    ) -> Result<Loss, TrainError> {
+        self.forward = 0;
+        if inputs.len() != targets.len() {
+            let (inputs, targets) = (inputs.len(), targets.len());
+            return Err(TrainError::TargetsOfInputs { inputs, targets });
+        }
+        in_range(weight.is_finite(), "weight", "a finite number", weight.into())?;
+        self.set = None;
+        let mut parts = VecDeque::from(self.division.parts(&self.model, inputs));
+        let (mut loss, mut losses) = (Loss::default(), Vec::new());
+        while !parts.is_empty() {
+            let count = self.pool.threads().min(parts.len());
+            let group: Vec<Range<usize>> = parts.drain(..count).collect();
+            self.decide(inputs, Some(targets), &group, step, times)?;
+            if let Err(error) = self.check_memory(count) {
+                // A limit allows a single thread, so the group is one part.
+                let Range { start, end } = group[0];
+                if end - start < 2 {
+                    return Err(error);
+                }
+                let middle = start + (end - start) / 2;
+                parts.push_front(middle..end);
+                parts.push_front(start..middle);
+                continue;
+            }
+            self.run_forward(count, times)?;
+            losses.clear();
+            self.run_back(
+                count,
+                |_, pass| OutputGradients::CrossEntropy { targets: &pass.targets, weight },
+                &mut losses,
+                times,
+            )?;
+            let mut losses = losses.iter();
+            for (part, pass) in group.into_iter().zip(&self.passes) {
+                let mut from = 0;
+                for (input, &(end, ..)) in part.zip(&pass.ends) {
+                    let sum: f64 = losses.by_ref().take(end - from).sum();
+                    if !sum.is_finite() {
+                        let call = self.not_finite_call(inputs, input, step);
+                        return Err(TrainError::NotFiniteLoss { input, call });
+                    }
+                    loss.loss += sum;
+                    from = end;
+                }
+                loss.terms += pass.plan.gradient_of.iter().flatten().count() as u64;
+            }
+        }
+        self.accumulated += inputs.len() as u64;
+        Ok(loss)
+    }
+
+    /// Wires, schedules and plans these parts, on all threads. If several parts fail, the first
+    /// part's error is returned.
+    fn decide(
+        &mut self,
+        inputs: &[M::Input],
+        targets: Option<&[Targets]>,
+        parts: &[Range<usize>],
+        step: u64,
+        times: &mut Times,
+    ) -> Result<(), TrainError> {
+        let deciding = Instant::now();
+        while self.passes.len() < parts.len() {
+            self.passes.push(Pass::new(self.passes[0].decision.fork()));
+        }
+        let (model, program) = (&self.model, &*self.program);
+        let dropout = (&self.dropout, step, self.accumulated);
+        let wanted = self.still_wanted.as_ref();
+        let mut decided: Vec<Result<(), TrainError>> = parts.iter().map(|_| Ok(())).collect();
+        let pieces = parts.iter().zip(&mut self.passes[..parts.len()]).zip(&mut decided);
+        let decide = |((part, pass), decided): ((&Range<usize>, &mut Pass), &mut _)| {
+            let part = (part.clone(), targets);
+            *decided = pass.decide((program, wanted), model, inputs, part, dropout);
+        };
+        match self.pool.claim() {
+            Some(mut pool) if parts.len() > 1 => pool.share(pieces, |_, piece| decide(piece)),
+            _ => pieces.for_each(decide),
+        }
+        times.decide += deciding.elapsed();
+        decided.into_iter().collect()
+    }
+
+    /// Returns the first call of an input that produces a NaN or an infinity.
+    fn not_finite_call(
+        &mut self,
+        inputs: &[M::Input],
+        input: usize,
+        step: u64,
+    ) -> Option<Box<NotFiniteCall>> {
+        let weights = self.backend.training().state().parameters;
+        let mut pass = Pass::new(self.passes[0].decision.fork());
+        let dropout = (&self.dropout, step, self.accumulated);
+        pass.wire(None, &self.model, inputs, (input..input + 1, None), dropout).ok()?;
+        pass.not_finite_call(&weights)
+    }
+
+    /// Rejects parts that together need more memory than the limit.
+    fn check_memory(&self, parts: usize) -> Result<(), TrainError> {
+        let values = self.passes[..parts].iter().map(|pass| 4 * pass.plan.forward.arena as u64);
+        Ok(self.passes[0].decision.check_memory(values.sum(), self.backend.backend())?)
+    }
+
+    fn run_forward(&mut self, parts: usize, times: &mut Times) -> Result<(), TrainError> {
+        let running = Instant::now();
+        let passes = &self.passes[..parts];
+        let parts = passes.iter().enumerate().map(|(slot, pass)| Part {
+            slot,
+            plan: &pass.plan.forward,
+            given: Given { initial: &self.initial, stayed: 0, host: &pass.given },
+        });
+        let parts: Vec<Part<'_>> = parts.collect();
+        self.backend.0.run(&parts)?;
+        passes.iter().for_each(|pass| self.tally.add(&pass.decision.tally));
+        times.forward += running.elapsed();
+        Ok(())
+    }
+
+    /// Runs parts back, and adds the gradients of parameters in the order of their inputs.
+    /// `outputs` returns the gradients of a part's outputs, from which the backward pass begins.
+    fn run_back<'a>(
+        &'a mut self,
+        parts: usize,
+        outputs: impl Fn(usize, &'a Pass) -> OutputGradients<'a>,
+        losses: &mut Vec<f64>,
+        times: &mut Times,
+    ) -> Result<(), TrainError> {
+        let running = Instant::now();
+        let (passes, training) = (self.passes[..parts].iter(), self.backend.training());
+        let part = |(slot, pass): (usize, &'a Pass)| BackPart {
+            slot,
+            plan: &pass.plan,
+            outputs: outputs(slot, pass),
+        };
+        let parts: Vec<BackPart<'_>> = passes.enumerate().map(part).collect();
+        training.run_back(&parts, losses)?;
+        times.back += running.elapsed();
+        let summing = Instant::now();
+        let plans: Vec<_> = parts.iter().map(|part| (part.slot, part.plan)).collect();
+        training.add_sums(&plans)?;
+        times.sums += summing.elapsed();
+        Ok(())
+    }
+
+    pub(super) fn set_still_wanted(&mut self, still_wanted: Option<StillWanted>) {
+        self.backend.training().set_still_wanted(still_wanted.clone());
+        self.still_wanted = still_wanted;
+    }
+
+    /// Sets the gradients to zero.
+    pub(super) fn clear_gradients(&mut self) {
+        self.set = None;
+        self.accumulated = 0;
+        self.backend.training().forget();
+    }
+
+    /// Clears the gradients if a mini-batch failed: a part of it may have been added.
+    pub(super) fn or_clear<T>(&mut self, done: Result<T, TrainError>) -> Result<T, TrainError> {
+        if done.is_err() {
+            self.clear_gradients();
+        }
+        done
+    }
+
+    /// Returns the parameters and moments, without masks.
+    pub(super) fn state(&mut self) -> TrainingState {
+        let TrainingState { parameters, mut moments } = self.backend.training().state();
+        let network = self.model.network();
+        moments.truncate(network.parameters().len());
+        let parameters = self.dropout.without_masks(&parameters, network);
+        TrainingState { parameters, moments }
+    }
+
+    /// Replaces the parameters and moments. `state` has no masks.
+    pub(super) fn set_state(&mut self, state: TrainingState) -> Result<(), TrainError> {
+        let TrainingState { parameters, mut moments } = state;
+        moments.resize(self.dropout.network.parameters().len(), Vec::new());
+        let parameters = self.dropout.with_masks(&parameters)?;
+        self.backend.training().set_state(&TrainingState { parameters, moments })?;
+        self.forget_old_values();
+        Ok(())
+    }
+
+    /// Forgets what was computed from old parameters, and reads the initial values again.
+    pub(super) fn forget_old_values(&mut self) {
+        self.forward = 0;
+        self.clear_gradients();
+        if !self.initial.is_empty() {
+            let parameters = self.state().parameters;
+            self.initial = initial_rows(self.model.network(), &parameters);
+        }
+    }
+}

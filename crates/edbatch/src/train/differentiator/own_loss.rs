@@ -1,0 +1,112 @@
+//! Losses that the caller computes, between the forward and the backward pass.
+
+use std::{mem, slice};
+
+use edbatch_layout::ValueRow;
+use edbatch_models::Model;
+use edbatch_runtime::{OutputGradients, Rows, try_memory};
+
+use super::{Differentiator, Pass};
+use crate::output::Output;
+use crate::{Times, TrainError};
+
+impl<M: Model> Differentiator<M> {
+    /// Runs a mini-batch, and keeps its values for [`backward`](Self::backward). Returns for each
+    /// input the rows that it emits.
+    pub(crate) fn forward(
+        &mut self,
+        inputs: &[M::Input],
+        step: u64,
+        times: &mut Times,
+    ) -> Result<Vec<Rows>, TrainError> {
+        self.forward = 0;
+        let parts = self.division.parts(&self.model, inputs);
+        self.decide(inputs, None, &parts, step, times)?;
+        self.check_memory(parts.len())?;
+        self.run_forward(parts.len(), times)?;
+        self.forward = parts.len();
+        let mut all = Vec::with_capacity(inputs.len());
+        for (slot, pass) in self.passes[..parts.len()].iter().enumerate() {
+            let outputs = self.backend.backend().outputs(slot, &pass.plan.forward);
+            let mut wanted = 0;
+            for &(end, ..) in &pass.ends {
+                let mut rows = Rows::new();
+                (wanted..end).try_for_each(|value| Output::append(&mut rows, &outputs, value))?;
+                all.push(rows);
+                wanted = end;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Adds the gradients of a loss, whose gradients with respect to the rows of the last
+    /// [`forward`](Self::forward) are given. Returns the gradients of given rows, if requested.
+    pub(crate) fn backward(
+        &mut self,
+        gradients: &[Rows],
+        times: &mut Times,
+    ) -> Result<Vec<Rows>, TrainError> {
+        let parts = mem::take(&mut self.forward);
+        self.accumulated += gradients.len() as u64;
+        if parts == 0 && !gradients.is_empty() {
+            return Err(TrainError::NothingForward);
+        }
+        let mut of_inputs = gradients.iter();
+        let passes = self.passes[..parts].iter();
+        let flat = passes.map(|pass| self.output_gradients(pass, &mut of_inputs));
+        let flat = flat.collect::<Result<Vec<_>, _>>()?;
+        if of_inputs.next().is_some() {
+            return Err(TrainError::GradientsOfInputs);
+        }
+        let outputs = |slot: usize, _: &Pass| OutputGradients::Rows(&flat[slot]);
+        self.run_back(parts, outputs, &mut Vec::new(), times)?;
+        let mut all = Vec::new();
+        let passes = if self.given_gradients { &self.passes[..parts] } else { &[] };
+        for (slot, pass) in passes.iter().enumerate() {
+            let elements = pass.ends.last().map_or(0, |&(_, given, _)| given);
+            try_memory(4 * elements * size_of::<f32>(), "the gradients of given rows")?;
+            let given = self.backend.training().given_gradients(slot, &pass.plan);
+            let (mut rows, mut from) = (given.iter(), 0);
+            for &(_, end, _) in &pass.ends {
+                let mut of_input = Rows::new();
+                while from < end {
+                    let row = rows.next().expect("a row for each given value");
+                    of_input.push(row);
+                    from += row.len();
+                }
+                all.push(of_input);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Returns the gradients of all rows that a part emits, with zeros for those that are empty.
+    fn output_gradients(
+        &self,
+        pass: &Pass,
+        of_inputs: &mut slice::Iter<'_, Rows>,
+    ) -> Result<Vec<f32>, TrainError> {
+        let emitted = pass.plan.forward.wanted.iter();
+        let mut widths = emitted.map(|(ValueRow { record, .. }, _)| {
+            self.program.record(*record).widths.iter().sum::<u32>() as usize
+        });
+        let all: usize = widths.clone().sum();
+        try_memory(size_of::<f32>() * all, "the gradients of outputs")?;
+        let (mut elements, mut from) = (Vec::with_capacity(all), 0);
+        for &(end, ..) in &pass.ends {
+            let given = of_inputs.next().ok_or(TrainError::GradientsOfInputs)?;
+            if end - from != given.len() {
+                return Err(TrainError::GradientsOfInputs);
+            }
+            for (row, width) in given.iter().zip(&mut widths) {
+                if !row.is_empty() && row.len() != width {
+                    return Err(TrainError::GradientsOfInputs);
+                }
+                elements.extend_from_slice(row);
+                elements.resize(elements.len() + width - row.len(), 0.0);
+            }
+            from = end;
+        }
+        Ok(elements)
+    }
+}

@@ -1,0 +1,71 @@
+//! Updates of the parameters, and the learning rate.
+
+use edbatch_graph::Network;
+use edbatch_runtime::{BackendError, Gradients, Training, Update};
+
+use super::optimizer::{Clip, Epochs};
+use super::{Optimizer, Rate, TrainerOptions};
+
+/// The optimizer, and the number of updates and epochs so far.
+pub(super) struct Updater {
+    pub(super) optimizer: Optimizer,
+    pub(super) rate: Rate,
+    warm_up: u64,
+    clip: Option<Clip>,
+    /// By parameter: the factor of its learning rate, and its decay.
+    factors: Vec<f64>,
+    decays: Vec<f64>,
+    /// By parameter: the learning rate of the last update.
+    rates: Vec<f64>,
+    /// The number of updates so far.
+    pub(super) steps: u64,
+    pub(super) epochs: Epochs,
+}
+
+impl Updater {
+    /// An updater of the parameters of a network, whose masks follow them: there are `all` tensors.
+    pub(super) fn new(options: &TrainerOptions, network: &Network, all: usize) -> Self {
+        let &TrainerOptions { optimizer, rate, warm_up, clip, .. } = options;
+        let groups = network.parameters().iter().map(|it| options.group_of(&it.name));
+        let (mut factors, mut decays): (Vec<_>, Vec<_>) =
+            groups.map(|group| (group.factor, group.decay.unwrap_or(optimizer.decay))).unzip();
+        // Masks are not trained.
+        factors.resize(all, 0.0);
+        decays.resize(all, 0.0);
+        let (rates, epochs) = (Vec::new(), Epochs::NONE);
+        Self { optimizer, rate, warm_up, clip, factors, decays, rates, steps: 0, epochs }
+    }
+
+    /// Returns the learning rate of the next update.
+    pub(super) fn learning_rate(&self) -> f64 {
+        let step = self.steps + 1;
+        let warm_up = if step < self.warm_up { step as f64 / self.warm_up as f64 } else { 1.0 };
+        self.optimizer.rate * self.epochs.factor(self.rate) * warm_up
+    }
+
+    /// Updates the parameters by the gradients that the backend has summed, or by those that the
+    /// caller has set. `norm` is their norm.
+    pub(super) fn step(
+        &mut self,
+        training: &mut dyn Training,
+        set: Option<&Gradients>,
+        norm: f64,
+    ) -> Result<(), BackendError> {
+        let rate = self.learning_rate();
+        self.rates.clear();
+        self.rates.extend(self.factors.iter().map(|factor| factor * rate));
+        let (scale, clip) = Clip::scale_and_limit(self.clip, norm);
+        let update = Update {
+            rule: self.optimizer.rule,
+            step: self.steps + 1,
+            rates: &self.rates,
+            decays: &self.decays,
+            scale,
+            clip,
+            gradients: set,
+        };
+        training.update(&update)?;
+        self.steps += 1;
+        Ok(())
+    }
+}
