@@ -22,6 +22,7 @@ use crate::{EngineOptions, Group, Optimizer, Rate, TrainError};
 ///     .warm_up(100)
 ///     .clip_norm(5.0);
 /// ```
+#[derive(Default)]
 pub struct TrainerOptions {
     pub(super) engine: EngineOptions,
     pub(super) given_gradients: bool,
@@ -31,23 +32,7 @@ pub struct TrainerOptions {
     pub(super) warm_up: u64,
     pub(super) clip: Option<Clip>,
     pub(super) seed: u64,
-    pub(super) drops: bool,
-}
-
-impl Default for TrainerOptions {
-    fn default() -> Self {
-        Self {
-            engine: EngineOptions::default(),
-            given_gradients: false,
-            groups: Vec::new(),
-            optimizer: Optimizer::adam(1e-3),
-            rate: Rate::Constant,
-            warm_up: 0,
-            clip: None,
-            seed: 0,
-            drops: true,
-        }
-    }
+    without_dropout: bool,
 }
 
 impl TrainerOptions {
@@ -167,13 +152,13 @@ impl TrainerOptions {
     /// Computes [dropout](edbatch_graph::Tensor::dropout) as engines do: the vector itself.
     #[must_use]
     pub fn without_dropout(mut self) -> Self {
-        self.drops = false;
+        self.without_dropout = true;
         self
     }
 
     /// Draws the masks of a network.
     pub(super) fn dropout(&self, network: &Network) -> Dropout {
-        Dropout::new(network, self.seed, self.drops)
+        Dropout::new(network, self.seed, !self.without_dropout)
     }
 
     /// Returns the settings of a parameter.

@@ -1,6 +1,6 @@
 //! Checks targets against the emitted values.
 
-use edbatch_graph::{Graph, Shape, Value};
+use edbatch_graph::{Field, Graph, Shape, Value};
 
 use crate::TrainError;
 
@@ -23,10 +23,7 @@ pub(super) fn check_targets(
         let Some(target) = *target else { continue };
         let record = graph.record_of(value).expect("a value of this graph");
         let record = network.fields(record);
-        let [field] = record.fields.as_slice() else {
-            return Err(TrainError::Scores { input, row, record: record.name.clone() });
-        };
-        let Shape::Vector(classes) = field.shape else {
+        let [Field { shape: Shape::Vector(classes), .. }] = *record.fields.as_slice() else {
             return Err(TrainError::Scores { input, row, record: record.name.clone() });
         };
         if target >= classes {
