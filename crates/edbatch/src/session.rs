@@ -5,7 +5,7 @@ use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
 use edbatch_graph::Graph;
@@ -173,7 +173,7 @@ impl Session {
         };
         let guards = guards.iter().map(|guard| &**guard);
         let parts: SmallVec<[_; 1]> = slots.iter().zip(guards).map(part).collect();
-        self.backend_mut().run(&parts)
+        self.backend.write().unwrap_or_else(PoisonError::into_inner).run(&parts)
     }
 
     /// Sets the policy of all slots.
@@ -188,17 +188,8 @@ impl Session {
         self.slot(0).decision.scheduler.is_default()
     }
 
-    /// Returns the number of slots.
-    pub(crate) fn slots(&self) -> usize {
-        self.slots.len()
-    }
-
     pub(crate) fn backend(&self) -> RwLockReadGuard<'_, Box<dyn Backend>> {
         self.backend.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn backend_mut(&self) -> RwLockWriteGuard<'_, Box<dyn Backend>> {
-        self.backend.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Locks a slot, even after a panic: every run resets it first.

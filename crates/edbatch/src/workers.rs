@@ -57,7 +57,7 @@ impl Workers {
     /// Creates the sessions of a pool's threads. `first` has a slot for each thread, or it has one
     /// slot and is forked for the other threads.
     pub(crate) fn new(first: Session, pool: ThreadPool) -> Self {
-        let forks = if first.slots() == 1 { pool.threads() - 1 } else { 0 };
+        let forks = if first.backend().prefers_forks() { pool.threads() - 1 } else { 0 };
         let forks: Vec<_> = (0..forks).map(|_| first.fork()).collect();
         let largest_cell = first.backend().largest_cell();
         Self { sessions: [first].into_iter().chain(forks).collect(), pool, largest_cell }
