@@ -76,7 +76,7 @@ const MAX_ITEMS: usize = 1 << 16;
 ///
 /// # Errors
 /// If the text is not a valid network of version 1, or exceeds a limit. The error says where, and
-/// what was expected. `docs/networks-as-data.md` has the format and the limits.
+/// what was expected. `docs/networks-as-data/network-json.md` has the format and the limits.
 pub fn network_from_json(text: &str) -> Result<Network, JsonFault> {
     if text.len() > MAX_BYTES {
         let (expected, got) = (format!("at most {MAX_BYTES} bytes"), format!("{}", text.len()));
