@@ -1,10 +1,10 @@
 //! Figures printed in the paper's evaluation: all memory costs, and parts of other tables.
 //!
 //! The rule inferred by [`paper_rule`](edbatch_layout::paper_rule) reproduces all planned figures
-//! except those of TreeLSTM-Internal, 3 kernels and 22 kB. Its eight products of one shape account
+//! except for TreeLSTM-Internal, 3 kernels and 22 kB. Its eight products of one shape account
 //! for 1 kernel and 16 kB. The rest of the cell has an ideal layout, which the planner finds. We
 //! know no rule that explains the other two kernels and 6 kB. The declared figures depend on the
-//! order in which the equations are written; those of GRUCell, TreeGRU-Leaf and TreeLSTM-Leaf
+//! order in which the equations are written; for GRUCell, TreeGRU-Leaf and TreeLSTM-Leaf they
 //! agree with the paper. MVCell's differ because its input matrices are not in the order that its
 //! products need, which the paper does not count.
 //!

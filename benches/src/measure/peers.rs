@@ -40,7 +40,7 @@ const TOLERANCE: f64 = 1e-4;
 /// Accepted difference from our results on a device.
 const DEVICE_TOLERANCE: f64 = 1e-3;
 
-/// The settings of a measurement, like those of a [`Setting`](crate::measure::throughput::Setting).
+/// The settings of a measurement, as in a [`Setting`](crate::measure::throughput::Setting).
 #[derive(Clone, Copy)]
 pub struct Peers<'a> {
     /// The programs. All are compared with the same system of ours, their [rival](Program::rival).

@@ -81,7 +81,7 @@ pub enum Experiment {
     },
     /// Copies within device memory, or within the L2 cache if they fit.
     Copy {
-        /// Bytes per launch, each of which is read once and written once.
+        /// Bytes per launch. Each byte is read once and written once.
         bytes: usize,
     },
     /// Multiply-adds in registers on all SMs.

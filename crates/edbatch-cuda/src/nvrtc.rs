@@ -184,7 +184,7 @@ impl Compiler {
     /// Opens the first of these files that is NVRTC, and not too old.
     ///
     /// # Errors
-    /// If there is none.
+    /// If no candidate can be opened.
     pub(crate) fn find(candidates: &[PathBuf]) -> Result<Self, CudaError> {
         candidates.iter().find_map(|path| Self::open(path)).ok_or_else(|| {
             let looked: Vec<_> = candidates.iter().map(|path| path.to_string_lossy()).collect();

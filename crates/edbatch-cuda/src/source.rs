@@ -32,8 +32,8 @@ macro_rules! line {
 
 mod products;
 
-/// The maximum number of recurrent stacks in a program of which a thread multiplies eight rows at a
-/// time. With more, a kernel takes over 200 registers per thread.
+/// The maximum number of recurrent stacks in a program whose threads multiply eight rows of a stack
+/// at a time. With more, a kernel takes over 200 registers per thread.
 const MAX_STACKS_OF_EIGHT_ROWS: usize = 6;
 
 /// Returns the source of a program: for teams if `recurrent` weights are given, else for waves.

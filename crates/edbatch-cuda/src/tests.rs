@@ -1,5 +1,5 @@
-//! Compares the kernels with those of the CPU, bit by bit: on the emulated device, and on a GPU if
-//! one is available.
+//! Compares the kernels with the CPU's, bit by bit: on the emulated device, and on a GPU if one is
+//! available.
 
 mod barriers;
 mod compiled;

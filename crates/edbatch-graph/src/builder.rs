@@ -544,7 +544,7 @@ impl<'c> Values<'c> {
         }
     }
 
-    /// Returns the index and the shape of a field. If there is none of this name, the error lists
+    /// Returns the index and the shape of a field. If no field has this name, the error lists
     /// the record's fields.
     fn field(self, name: &str) -> Option<(u16, Shape)> {
         let found = {

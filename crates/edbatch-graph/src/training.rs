@@ -38,7 +38,7 @@ pub struct Adjoint {
     /// or not needed, or if the [pair cell](Self::pair) computes it.
     pub contributions: Vec<Vec<Option<u16>>>,
     /// The gradients that differ from value to value at the last port, which takes any number of
-    /// values. `None` if there are none.
+    /// values. `None` if no gradient does.
     pub pair: Option<PairAdjoint>,
     /// The parts of parameters' gradients that each call adds.
     pub sums: Vec<ParameterSum>,
@@ -55,7 +55,7 @@ pub struct PairAdjoint {
     /// The cell in [`TrainingNetwork::network`].
     pub cell: Kind,
     /// For each field of the value's record, the field of this cell's record with its whole
-    /// gradient. `None` if [`Adjoint::contributions`] has it, or there is none.
+    /// gradient. `None` if [`Adjoint::contributions`] has it, or the field has none.
     pub contributions: Vec<Option<u16>>,
 }
 

@@ -76,7 +76,7 @@ impl Build {
 impl Build {
     /// Waits until a value is computed: `array = await b.fetch(v)`, or with values that are used
     /// after it, `array, h = await b.fetch(v, h)`. All other values end. If a value has
-    /// several fields, the array holds them one after the other.
+    /// several fields, the array holds them in order.
     ///
     /// Raises CallError if a value does not exist.
     #[pyo3(signature = (value, /, *carried))]

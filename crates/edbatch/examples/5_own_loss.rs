@@ -1,5 +1,5 @@
 //! Trains with a loss of one's own: a TreeLSTM learns which of two trees has the larger sum of
-//! leaves, without being told any sum. The loss is that of RankNet (Burges et al., 2005).
+//! leaves, without being told any sum. The loss is RankNet's (Burges et al., 2005).
 //!
 //! `cargo run --release -p edbatch --example 5_own_loss`
 
@@ -49,8 +49,8 @@ fn score(rows: &Rows) -> f32 {
     rows.row(rows.len() - 1)[0]
 }
 
-/// Returns the gradients of a tree's rows. The loss depends on the root alone: an empty row stands
-/// for zeros.
+/// Returns the gradients of a tree's rows. The loss depends on the root alone: an empty row means
+/// zeros.
 fn of_root(rows: &Rows, gradient: f32) -> Rows {
     let mut gradients = Rows::new();
     (1..rows.len()).for_each(|_| gradients.push(&[]));

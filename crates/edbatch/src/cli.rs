@@ -72,7 +72,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let command = match Cli::try_parse_from(arguments) {
         Ok(Cli { command }) => command,
         Err(error) => {
-            // Help and versions are such errors too. Nobody is left to tell if printing fails.
+            // Help and versions are such errors too. If printing fails, printing that would, too.
             let _ = error.print();
             return if error.use_stderr() { 2 } else { 0 };
         }

@@ -311,7 +311,7 @@ impl<M: Model> Engine<M> {
     /// error. It may take the rows. An input that fails does not affect the others.
     ///
     /// For models whose inputs end at different steps, such as decoders: the mini-batch stays full.
-    /// The results have the same bits as those of [`run`](Self::run).
+    /// The results have the same bits as the results of [`run`](Self::run).
     ///
     /// ```
     /// # use edbatch::Engine;

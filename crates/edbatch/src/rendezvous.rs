@@ -60,7 +60,7 @@ impl Rendezvous {
         while state.rounds == round {
             if state.arrived.len() >= state.threads.min(state.left) {
                 state.failed = run(&state.arrived).err();
-                // A notification is a system call, even if nobody waits.
+                // A notification is a system call, even if no thread waits.
                 if state.arrived.len() > 1 {
                     self.changed.notify_all();
                 }

@@ -69,7 +69,7 @@ fn is_in_reserve(address: *mut u8) -> bool {
     start != 0 && address.addr().wrapping_sub(start) < SIZE
 }
 
-// SAFETY: memory is the system's, or a part of the reserve that nobody else has.
+// SAFETY: memory is the system's, or a part of the reserve that no other allocation has.
 unsafe impl GlobalAlloc for WithReserve {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.

@@ -40,7 +40,7 @@ fn hash(parameters: &Parameters) -> u64 {
     hasher.finish()
 }
 
-/// Files with eight examples of a model, no two of which contradict each other.
+/// Files with eight examples of a model, without contradictions.
 fn eight(name: ModelName, dir: &Path) -> Vec<std::path::PathBuf> {
     use fixtures::text::*;
     let files: Vec<(&str, String)> = match name {
@@ -370,7 +370,7 @@ fn all_copies_of_a_parameter_are_updated() {
         let snapshot = trainer.parameters();
         let mut engine = Engine::new(model.clone(), snapshot.clone()).unwrap();
         assert!(trainer.forward(&inputs).unwrap() == engine.run(&inputs).unwrap());
-        // The way back reads transposes, which only a new trainer packs anew.
+        // The backward pass reads transposes, which only a new trainer packs again.
         let mut fresh = Trainer::new(model.clone(), snapshot).unwrap();
         let gradients = [&mut trainer, &mut fresh].map(|trainer| {
             trainer.accumulate(&inputs, &targets, 1.0).unwrap();

@@ -156,7 +156,7 @@ fn an_lstm_is_one_phase_and_a_gru_is_two() {
     let expected = [
         "leaf 1, node 1, output 1",
         "leaf 2, node 2, output 1",
-        // The output has two layers, the first of which concatenates both directions.
+        // The output has two layers. The first one concatenates both directions.
         "fwd.0 1, bwd.0 1, output 2",
         // A word's projection, and the gates.
         "encoder 2, decoder 2, output 1",

@@ -32,7 +32,7 @@ fn show(name: &str, vertices: usize, edges: &[(usize, usize)]) {
     }
 }
 
-/// Returns an interval of clique numbers for each vertex, or `None` if there are none.
+/// Returns an interval of clique numbers for each vertex, or `None` if no intervals exist.
 fn intervals(vertices: usize, edges: &[(usize, usize)]) -> Option<Vec<(usize, usize)>> {
     let mut adjacent = vec![vec![false; vertices]; vertices];
     for &(a, b) in edges {

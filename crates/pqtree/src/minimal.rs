@@ -24,7 +24,7 @@ impl PqTree {
     /// all sets can be reduced. The tree is unchanged.
     ///
     /// The result is minimal by inclusion; another conflict may have fewer sets. No index is larger
-    /// than that of the first set that is refused when all are reduced in order.
+    /// than the index of the first set that is refused when all are reduced in order.
     ///
     /// *Cost*: reducing all sets, once for each set of the result and once more.
     ///

@@ -78,7 +78,7 @@ impl PqTree {
             }
             // Digits in the bases 2, 3, …: the number of places by which the last child but one
             // moves back, then the last but two, and so on. When a base exceeds the rest of the
-            // number, all later digits are zero, so few children move.
+            // number, all later digits are zero: few children move.
             digits.clear();
             digits.extend((2..=children.len() as u128).map(&mut digit));
             for (place, &digit) in digits.iter().enumerate().rev() {

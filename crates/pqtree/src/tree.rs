@@ -42,8 +42,8 @@ impl PqTree {
     /// Creates a tree that admits every order of the leaves `0..leaves`. Fails if there are more
     /// than [`MAX_LEAVES`](Self::MAX_LEAVES), or if 12 bytes for each leaf cannot be allocated.
     ///
-    /// Later allocations, such as 24 bytes for an inner node, abort the program if they fail, like
-    /// those of a `Vec`.
+    /// Later allocations, such as 24 bytes for an inner node, abort the program if they fail, as
+    /// for a `Vec`.
     pub fn try_new(leaves: u32) -> Result<Self, LeafError> {
         check_count(leaves.into())?;
         Ok(Self::from_nodes(Nodes::universal(leaves)?))

@@ -102,7 +102,7 @@ mod tests {
         assert!(visits <= most, "{visits} > {most}");
     }
 
-    /// A set with the element at which the circle is cut costs no more than other sets.
+    /// A set with the element at which the circle is cut costs as little as other sets.
     #[test]
     fn circular_sets_with_the_last_element_visit_few_nodes_at_any_size() {
         let count = |elements: u32| {

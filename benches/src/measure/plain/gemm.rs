@@ -261,7 +261,7 @@ mod tests {
         reserve(&mut weight.turned, n * k);
         weight.as_is.copy_from_slice(&w);
         (0..n * k).for_each(|i| weight.turned[i] = w[i % n * k + i / n]);
-        // Rows of x are 6 apart, those of the result 4.
+        // Rows of x are 6 apart, rows of the result 4.
         let x: Vec<f32> = (0..m * 6).map(|i| (i % 7) as f32).collect();
         for library in [Library::MatrixMultiply, Library::Faer] {
             for (turned, adds) in [(false, false), (false, true), (true, false), (true, true)] {

@@ -33,7 +33,7 @@ pub enum Fate {
 impl Layout {
     /// Creates the layout with this order of the variables. In each batch, the contiguous operands
     /// are grouped by the order of their positions. Only operands of one group can be used in place
-    /// together: those of the group with the largest total weight.
+    /// together: the operands of the group with the largest total weight.
     ///
     /// *Cost*: O(positions · log positions).
     ///

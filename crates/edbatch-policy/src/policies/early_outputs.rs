@@ -5,7 +5,7 @@
 //! read stays in memory. Here such a kind runs as soon as enough of its nodes are ready. The
 //! values that only they read are then freed early, and are still in the cache when they are read.
 //!
-//! *Cost*: that of `Critical`, and O(ready kinds) per batch. The number of batches grows by at most
+//! *Cost*: as `Critical`, and O(ready kinds) per batch. The number of batches grows by at most
 //! one for each 256 nodes of such kinds.
 
 use edbatch_graph::Kind;

@@ -28,7 +28,7 @@ fn runs_kind_after_kind(batches: &Schedule) -> bool {
 }
 
 proptest! {
-    /// The schedules are optimal, and so are those of `Critical`.
+    /// The schedules are optimal, and so are the schedules of `Critical`.
     #[test]
     fn in_order_schedules_all_graphs_whose_kinds_have_an_order(
         dags in prop::collection::vec(support::dags(150, 4), 1..4),

@@ -5,7 +5,7 @@ use crate::kernels::{Change, Rule};
 
 /// A rule that turns the gradient of a parameter into its change.
 ///
-/// Formulas, names and [moments](Self::moments) are those of `torch.optim`. If a mini-batch reads a
+/// Formulas, names and [moments](Self::moments) are as in `torch.optim`. If a mini-batch reads a
 /// table only by row, the rule changes only the rows that the mini-batch names, and their moments:
 ///
 /// - [`Sgd`](Self::Sgd) without momentum and [`AdaGrad`](Self::AdaGrad) compute the same numbers as

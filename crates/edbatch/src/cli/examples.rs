@@ -20,7 +20,7 @@ pub(crate) struct Examples {
 
 impl Examples {
     /// Reads all files. `targets` are the files of translations, one for each file of inputs; if
-    /// there are none, the file that the configuration names is read.
+    /// the list is empty, the file that the configuration names is read.
     pub(crate) fn read(
         folder: &Folder,
         files: &[PathBuf],

@@ -8,7 +8,7 @@ use crate::TrainError;
 
 /// An optimizer: a rule with its learning rate and weight decay.
 ///
-/// Names, formulas and defaults are those of `torch.optim`. [`UpdateRule`] says how a table is
+/// Names, formulas and defaults are as in `torch.optim`. [`UpdateRule`] says how a table is
 /// updated if a mini-batch names only some of its rows.
 ///
 /// ```

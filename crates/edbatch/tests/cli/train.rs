@@ -101,7 +101,7 @@ fn nine_models_and_a_network_learn() {
         assert!(number(&lines[0], "gradient_norm") > 0.0);
         assert!(number(&lines[0], "instances_per_second") > 0.0);
         assert_eq!((number(&lines[0], "rate"), number(&lines[7], "epoch")), (0.03, 8.0));
-        // The best weights are those in the folder, and the loss is that of `edbatch gradients`.
+        // The folder has the best weights, and `edbatch gradients` computes the same loss.
         let best = lines.iter().map(|line| number(line, "metric")).fold(f64::INFINITY, f64::min);
         let evaluated = scratch.ok(&["evaluate", "@out", "--input", input, "--metric", "loss"]);
         assert_eq!(evaluated, format!("loss: {best:.4}\n"));

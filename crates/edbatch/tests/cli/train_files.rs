@@ -30,7 +30,7 @@ fn translators_have_targets_for_each_file() {
         let loss = evaluated.trim().strip_prefix("loss: ").unwrap();
         assert!(text.contains(&format!("{line}{loss}")), "{text}: {evaluated}");
     }
-    // The default targets are those of another file.
+    // The default targets belong to another file.
     fs::remove_dir_all(scratch.path("out")).unwrap();
     let error = scratch.error(&[&train[..], &files, &of_test].concat());
     assert!(error.contains("target.txt:1:1: expected as many lines as"), "{error}");

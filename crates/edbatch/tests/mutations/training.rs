@@ -118,7 +118,7 @@ impl<'a> Step<'a> {
     }
 }
 
-/// The gradients that the CPU computes in batches equal those of the reference.
+/// The gradients that the CPU computes in batches equal the reference's.
 #[test]
 fn batched_gradients_of_random_networks_equal_the_reference() {
     let (mut seed, mut checked) = (0, 0);

@@ -1,7 +1,7 @@
 //! Edits of lists of children: removing, inserting, moving.
 //!
-//! The parent keeps the two ends of a list. Each child keeps two siblings, in no order, of which
-//! one is `NONE` at an end. So a child is linked from its siblings or, at an end, from the parent.
+//! The parent keeps the two ends of a list. Each child keeps two siblings, in no order; at an end,
+//! one is `NONE`. So a child is linked from its siblings or, at an end, from the parent.
 //! [`relink`](Nodes::relink) updates either link.
 
 use crate::node::{Kind, NodeId};
