@@ -72,7 +72,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let command = match Cli::try_parse_from(arguments) {
         Ok(Cli { command }) => command,
         Err(error) => {
-            // Help and versions are such errors too. If printing fails, printing that would, too.
+            // Help and versions are such errors too. A failure to print cannot be printed.
             let _ = error.print();
             return if error.use_stderr() { 2 } else { 0 };
         }
