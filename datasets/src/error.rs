@@ -6,24 +6,28 @@ use std::io;
 /// An error while reading an input.
 ///
 /// Displays as `file:line:column: expected X, got Y` if the position is known.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+// `r#source` is not returned by `source()`: the message includes its text.
 pub enum Error {
     /// The file could not be opened.
+    #[error("{file}: expected a readable file, got: {source}")]
     Open {
         /// The file, as the caller named it.
         file: String,
         /// The error of the operating system.
-        source: io::Error,
+        r#source: io::Error,
     },
     /// Reading failed, for example because of a disk error or damaged gzip data.
+    #[error("{at}: expected more data, got: {source}")]
     Read {
         /// The position at which reading stopped.
         at: Position,
         /// The error of the operating system or the decompressor.
-        source: io::Error,
+        r#source: io::Error,
     },
     /// The contents do not match the format.
+    #[error("{at}: expected {expected}, got {got}")]
     Format {
         /// The position of the mismatch.
         at: Position,
@@ -33,6 +37,7 @@ pub enum Error {
         got: String,
     },
     /// The file is truncated, or a line has more than [`MAX_LINE`](crate::MAX_LINE) bytes.
+    #[error("{at}: expected {expected}, got {got}")]
     Truncated {
         /// The position at which reading stopped.
         at: Position,
@@ -66,29 +71,6 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Open { file, source } => {
-                write!(f, "{file}: expected a readable file, got: {source}")
-            }
-            Error::Read { at, source } => write!(f, "{at}: expected more data, got: {source}"),
-            Error::Format { at, expected, got } | Error::Truncated { at, expected, got } => {
-                write!(f, "{at}: expected {expected}, got {got}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Error::Open { source, .. } | Error::Read { source, .. } => Some(source),
-            Error::Format { .. } | Error::Truncated { .. } => None,
-        }
-    }
-}
-
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.file, self.line, self.column)
@@ -101,5 +83,38 @@ pub(crate) fn quoted(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{:?}…", &text[..end]),
         None => format!("{text:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn messages_are_complete_without_a_source() {
+        let at = || Position { file: "trees".into(), line: 2, column: 3 };
+        let damaged = || io::Error::other("damaged");
+        let (expected, got) = ("a node".to_string(), "`)`".to_string());
+        let cases = [
+            (
+                Error::Open { file: "trees".into(), source: damaged() },
+                "trees: expected a readable file, got: damaged",
+            ),
+            (
+                Error::Read { at: at(), source: damaged() },
+                "trees:2:3: expected more data, got: damaged",
+            ),
+            (
+                Error::Format { at: at(), expected: expected.clone(), got: got.clone() },
+                "trees:2:3: expected a node, got `)`",
+            ),
+            (Error::Truncated { at: at(), expected, got }, "trees:2:3: expected a node, got `)`"),
+        ];
+        for (error, message) in cases {
+            assert_eq!(error.to_string(), message);
+            assert!(error.source().is_none(), "{message}");
+        }
     }
 }
