@@ -160,44 +160,29 @@ impl fmt::Display for PolicyChoice {
 }
 
 /// A word that names no policy.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChoiceError {
     /// The name is empty.
+    #[error(
+        "expected depth, by-depth, agenda, sufficient, critical, critical:pair, critical:soft, \
+         beam:WIDTH[:SECONDS], exact[:SECONDS] or a learned policy's file"
+    )]
     Empty,
     /// An unknown variant of `critical`.
+    #[error("expected critical, critical:pair or critical:soft, got `{0}`")]
     Critical(String),
     /// The width of a beam is not a positive number.
+    #[error("expected beam:WIDTH with a width of at least 1, got `{0}`")]
     Width(String),
     /// A time limit is not a number of seconds between a nanosecond and a year.
+    #[error("expected a time limit in seconds at the end, from a nanosecond to a year, got `{0}`")]
     Seconds(String),
 }
 
-impl fmt::Display for ChoiceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str(
-                "expected depth, by-depth, agenda, sufficient, critical, critical:pair, \
-                 critical:soft, beam:WIDTH[:SECONDS], exact[:SECONDS] or a learned policy's file",
-            ),
-            Self::Critical(word) => {
-                write!(f, "expected critical, critical:pair or critical:soft, got `{word}`")
-            }
-            Self::Width(word) => {
-                write!(f, "expected beam:WIDTH with a width of at least 1, got `{word}`")
-            }
-            Self::Seconds(word) => {
-                let expected = "a time limit in seconds at the end, from a nanosecond to a year";
-                write!(f, "expected {expected}, got `{word}`")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ChoiceError {}
-
 /// An error while opening a learned policy.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("policy {path}: {kind}")]
 pub struct OpenError {
     /// The file.
     pub path: PathBuf,
@@ -206,7 +191,8 @@ pub struct OpenError {
 }
 
 /// The cause of an [`OpenError`].
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 pub enum OpenErrorKind {
     /// The file cannot be read.
     Read(std::io::Error),
@@ -215,16 +201,3 @@ pub enum OpenErrorKind {
     /// The policy was learned for other kinds.
     Kinds(OtherKinds),
 }
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "policy {}: ", self.path.display())?;
-        match &self.kind {
-            OpenErrorKind::Read(error) => write!(f, "{error}"),
-            OpenErrorKind::File(error) => write!(f, "{error}"),
-            OpenErrorKind::Kinds(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-impl std::error::Error for OpenError {}

@@ -42,7 +42,6 @@
 //! allocates much more than its size; it returns an error or a usable policy.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt;
 
 use edbatch_graph::Kind;
 use serde::de::DeserializeOwned;
@@ -455,23 +454,32 @@ impl<S> File<S> {
 }
 
 /// An error in the file of a learned policy.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
     /// The text is not JSON, or a field is missing, unknown or of another type.
+    #[error("not a learned policy: {0}")]
     Json(String),
     /// The field `format` does not name a learned policy.
+    #[error("not a learned policy: expected \"format\": \"{FORMAT}\"")]
     OtherFormat,
     /// The version is missing or not supported.
+    #[error(
+        "expected \"version\": {TABLE} or {RULE}, got {}",
+        got.map_or("none".into(), |got| format!("{got}: learn it again"))
+    )]
     OtherVersion {
         /// The version in the file.
         got: Option<u64>,
     },
     /// The encoding is unknown.
+    #[error("{0}")]
     Encoding(String),
     /// A kind is listed twice.
+    #[error("kind `{0}` is listed twice")]
     KindTwice(String),
     /// A state mentions a kind that the file does not list.
+    #[error("state {state}: `{name}` is not among the kinds")]
     UnknownKind {
         /// Index of the state.
         state: usize,
@@ -479,6 +487,7 @@ pub enum FileError {
         name: String,
     },
     /// A state mentions a feature that its encoding does not have.
+    #[error("state {state}: the encoding has no feature {feature}")]
     UnknownFeature {
         /// Index of the state.
         state: usize,
@@ -486,6 +495,7 @@ pub enum FileError {
         feature: u16,
     },
     /// A constant of a rule is out of range.
+    #[error("expected \"{name}\" from 0 to {max}, got {value}")]
     Constant {
         /// Its name.
         name: &'static str,
@@ -495,6 +505,7 @@ pub enum FileError {
         max: String,
     },
     /// The table would take too much memory.
+    #[error("expected a table of at most {MAX_ENTRIES} entries")]
     TooLarge,
 }
 
@@ -504,39 +515,13 @@ impl FileError {
     }
 }
 
-impl fmt::Display for FileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Json(error) => write!(f, "not a learned policy: {error}"),
-            Self::OtherFormat => {
-                write!(f, "not a learned policy: expected \"format\": \"{FORMAT}\"")
-            }
-            Self::OtherVersion { got: None } => {
-                write!(f, "expected \"version\": {TABLE} or {RULE}, got none")
-            }
-            Self::OtherVersion { got: Some(got) } => {
-                write!(f, "expected \"version\": {TABLE} or {RULE}, got {got}: learn it again")
-            }
-            Self::Encoding(error) => write!(f, "{error}"),
-            Self::KindTwice(name) => write!(f, "kind `{name}` is listed twice"),
-            Self::UnknownKind { state, name } => {
-                write!(f, "state {state}: `{name}` is not among the kinds")
-            }
-            Self::UnknownFeature { state, feature } => {
-                write!(f, "state {state}: the encoding has no feature {feature}")
-            }
-            Self::Constant { name, value, max } => {
-                write!(f, "expected \"{name}\" from 0 to {max}, got {value}")
-            }
-            Self::TooLarge => write!(f, "expected a table of at most {MAX_ENTRIES} entries"),
-        }
-    }
-}
-
-impl std::error::Error for FileError {}
-
 /// A policy that was learned for other kinds than the graph's.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "the policy was learned for other kinds{}{}",
+    listed("it does not know", unknown),
+    listed("the graph lacks", missing)
+)]
 pub struct OtherKinds {
     /// Kinds that the policy was learned for and the graph does not have.
     pub missing: Vec<String>,
@@ -544,18 +529,6 @@ pub struct OtherKinds {
     pub unknown: Vec<String>,
 }
 
-impl fmt::Display for OtherKinds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the policy was learned for other kinds")?;
-        for (what, names) in
-            [("it does not know", &self.unknown), ("the graph lacks", &self.missing)]
-        {
-            if !names.is_empty() {
-                write!(f, "; {what} `{}`", names.join("`, `"))?;
-            }
-        }
-        Ok(())
-    }
+fn listed(what: &str, names: &[String]) -> String {
+    if names.is_empty() { String::new() } else { format!("; {what} `{}`", names.join("`, `")) }
 }
-
-impl std::error::Error for OtherKinds {}

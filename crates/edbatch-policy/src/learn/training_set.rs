@@ -1,7 +1,5 @@
 //! The division of mini-batches into those to learn on and those to evaluate on.
 
-use std::fmt;
-
 use edbatch_graph::Dag;
 
 /// Mini-batches to learn on, and mini-batches held out to evaluate on. There is at least one of
@@ -84,13 +82,6 @@ fn divide<D>(items: Vec<D>, is_in_second: impl Fn(usize) -> bool) -> (Vec<D>, Ve
 }
 
 /// The error of a training set without mini-batches.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("expected at least one mini-batch to learn on, got none")]
 pub struct EmptyTrainingSet;
-
-impl fmt::Display for EmptyTrainingSet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("expected at least one mini-batch to learn on, got none")
-    }
-}
-
-impl std::error::Error for EmptyTrainingSet {}

@@ -130,14 +130,10 @@ impl FromStr for Encoding {
 }
 
 /// A word that names no encoding.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("unknown encoding `{0}`: expected one of {names}", names = names())]
 pub struct UnknownEncoding(pub String);
 
-impl fmt::Display for UnknownEncoding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = Encoding::all().map(|encoding| encoding.to_string());
-        write!(f, "unknown encoding `{}`: expected one of {}", self.0, names.join(", "))
-    }
+fn names() -> String {
+    Encoding::all().map(|encoding| encoding.to_string()).join(", ")
 }
-
-impl std::error::Error for UnknownEncoding {}

@@ -2,6 +2,7 @@
 
 mod appendix;
 mod bounds;
+mod errors;
 mod file;
 mod frontier;
 mod learning;
