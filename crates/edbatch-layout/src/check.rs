@@ -9,7 +9,6 @@ mod hoisted;
 mod operands;
 
 use std::collections::HashSet;
-use std::fmt;
 use std::ops::Range;
 
 use edbatch_graph::Batch;
@@ -200,18 +199,11 @@ impl<'a> Replay<'a> {
 }
 
 /// A violation in a plan.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("step {step}: {what}")]
 pub struct PlanError {
     /// The index of the step, or the number of steps for a violation after the last one.
     pub step: usize,
     /// A description of the violation.
     pub what: String,
 }
-
-impl fmt::Display for PlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "step {}: {}", self.step, self.what)
-    }
-}
-
-impl std::error::Error for PlanError {}

@@ -33,6 +33,8 @@ mod compile;
 mod copied;
 mod distinct;
 mod elementwise;
+#[cfg(test)]
+mod error_texts;
 mod inner_batches;
 mod inner_problem;
 mod names;

@@ -24,8 +24,6 @@ mod back;
 mod groups;
 mod operands;
 
-use std::fmt;
-
 use edbatch_graph::{Graph, Schedule, Source, Value};
 
 use crate::distinct::Distinct;
@@ -253,7 +251,8 @@ fn check_lengths(operands: usize, lists: usize, rows: u64) -> Result<(), ArenaTo
 }
 
 /// The error of a mini-batch that needs more elements than 32 bits can address.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the mini-batch{}: make mini-batches smaller", self.excess())]
 pub struct ArenaTooLarge {
     /// The minimum number of elements needed.
     pub elements: u64,
@@ -271,27 +270,19 @@ pub enum Addressed {
     Lists,
 }
 
-impl fmt::Display for ArenaTooLarge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl ArenaTooLarge {
+    fn excess(&self) -> String {
         let elements = self.elements;
         match self.what {
-            Addressed::Values => {
-                let megabytes = u128::from(elements) * 4 / 1_000_000;
-                write!(
-                    f,
-                    "the mini-batch needs at least {megabytes} MB for its values, expected "
-                )?;
-                f.write_str("below 17179 MB, which are 2^32 elements")
-            }
-            Addressed::Lists => {
-                write!(f, "the mini-batch's plan has {elements} numbers, expected below 2^32")
-            }
-        }?;
-        f.write_str(": make mini-batches smaller")
+            Addressed::Values => format!(
+                " needs at least {} MB for its values, expected below 17179 MB, which are 2^32 \
+                 elements",
+                u128::from(elements) * 4 / 1_000_000
+            ),
+            Addressed::Lists => format!("'s plan has {elements} numbers, expected below 2^32"),
+        }
     }
 }
-
-impl std::error::Error for ArenaTooLarge {}
 
 #[cfg(test)]
 mod tests {

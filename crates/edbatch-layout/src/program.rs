@@ -3,7 +3,6 @@
 mod fold;
 mod training;
 
-use std::fmt;
 use std::sync::Arc;
 
 use edbatch_graph::{Cell, Kind, Network, Port, RecordId, Schedule, Table, TrainingNetwork, Var};
@@ -270,24 +269,14 @@ fn reads_port(plan: &CellPlan, port: usize) -> bool {
 }
 
 /// A cell, a table or a record with too many elements to address.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "{what} is too large: {elements} elements; expected fewer than 2^32 for a table or a record, \
+     fewer than 2^31 and fewer than 2^14 operations for a cell: make it smaller or split it"
+)]
 pub struct TooLarge {
     /// The cell, the table or the record.
     pub what: String,
     /// The number of elements; for a cell, an upper bound on the elements that one call needs.
     pub elements: usize,
 }
-
-impl fmt::Display for TooLarge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, elements } = self;
-        write!(
-            f,
-            "{what} is too large: {elements} elements; expected fewer than 2^32 for a table or a \
-             record, fewer than 2^31 and fewer than 2^14 operations for a cell: make it smaller or \
-             split it"
-        )
-    }
-}
-
-impl std::error::Error for TooLarge {}

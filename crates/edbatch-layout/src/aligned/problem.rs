@@ -131,7 +131,8 @@ pub(super) enum Form {
 }
 
 /// An operand with a wrong number of positions, or with a variable that does not exist.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{at}: {}", self.fault())]
 pub struct Malformed {
     /// The operand.
     pub at: OperandId,
@@ -148,16 +149,12 @@ impl fmt::Display for OperandId {
     }
 }
 
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Malformed {
+    fn fault(&self) -> String {
         let [expected, found] = self.positions;
         match self.variable {
-            Some(variable) if expected == found => {
-                write!(f, "{}: variable {variable} does not exist", self.at)
-            }
-            _ => write!(f, "{}: expected {expected} positions, found {found}", self.at),
+            Some(variable) if expected == found => format!("variable {variable} does not exist"),
+            _ => format!("expected {expected} positions, found {found}"),
         }
     }
 }
-
-impl std::error::Error for Malformed {}
