@@ -5,7 +5,6 @@ mod training;
 mod update;
 
 use std::error::Error;
-use std::fmt;
 use std::sync::Arc;
 
 use edbatch_graph::Network;
@@ -306,10 +305,11 @@ pub struct Bytes {
 }
 
 /// The error for weights that could not be loaded, or a plan that could not be run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackendError {
     /// Out of memory.
+    #[error("out of memory: failed to allocate {:.1} MB for {what}", *bytes as f64 / 1e6)]
     Memory {
         /// The purpose of the memory, such as `the packed weights`.
         what: &'static str,
@@ -317,15 +317,19 @@ pub enum BackendError {
         bytes: u64,
     },
     /// The results are no longer [wanted](StillWanted).
+    #[error("cancelled: the results are no longer wanted")]
     Cancelled,
     /// The weights do not fit the program's network.
+    #[error("the weights do not fit the model: {why}")]
     Weights {
         /// The tensor that does not fit, and why.
         why: String,
     },
     /// A program for training was to be loaded in a precision other than `f32`.
+    #[error("training is in f32 alone: load the program in f32, not in {0}")]
     TrainingPrecision(Precision),
     /// An error of a backend outside of this crate, such as a lost device.
+    #[error(transparent)]
     Other(Arc<dyn Error + Send + Sync>),
 }
 
@@ -362,31 +366,5 @@ impl OutOfMemory {
     /// Returns the error of a backend that needed the memory for `what`.
     pub(crate) fn of(self, what: &'static str) -> BackendError {
         BackendError::Memory { what, bytes: self.bytes }
-    }
-}
-
-impl fmt::Display for BackendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Memory { what, bytes } => {
-                let megabytes = *bytes as f64 / 1e6;
-                write!(f, "out of memory: failed to allocate {megabytes:.1} MB for {what}")
-            }
-            Self::Cancelled => f.write_str("cancelled: the results are no longer wanted"),
-            Self::Weights { why } => write!(f, "the weights do not fit the model: {why}"),
-            Self::TrainingPrecision(precision) => {
-                write!(f, "training is in f32 alone: load the program in f32, not in {precision}")
-            }
-            Self::Other(error) => error.fmt(f),
-        }
-    }
-}
-
-impl Error for BackendError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Other(error) => error.source(),
-            _ => None,
-        }
     }
 }

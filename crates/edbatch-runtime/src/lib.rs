@@ -32,6 +32,8 @@
 mod backend;
 mod count;
 mod cpu;
+#[cfg(test)]
+mod error_texts;
 mod finite;
 mod interpret;
 pub mod kernels;

@@ -34,7 +34,8 @@ impl fmt::Display for Precision {
 }
 
 /// The error for a name that is not a precision.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{0}` is not a precision: choose f32 or bf16")]
 pub struct UnknownPrecision(String);
 
 impl FromStr for Precision {
@@ -45,11 +46,3 @@ impl FromStr for Precision {
         known.ok_or_else(|| UnknownPrecision(name.to_owned()))
     }
 }
-
-impl fmt::Display for UnknownPrecision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not a precision: choose f32 or bf16", self.0)
-    }
-}
-
-impl std::error::Error for UnknownPrecision {}

@@ -99,7 +99,11 @@ impl fmt::Display for Level {
 }
 
 /// The error for a name that is not an available level.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not an instruction level of this machine; choose one of {levels}",
+    levels = Level::available().into_iter().map(Level::name).collect::<Vec<_>>().join(", ")
+)]
 pub struct UnknownLevel(String);
 
 impl FromStr for Level {
@@ -112,20 +116,6 @@ impl FromStr for Level {
             .ok_or_else(|| UnknownLevel(name.to_owned()))
     }
 }
-
-impl fmt::Display for UnknownLevel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = Level::available().into_iter().map(Level::name).collect();
-        write!(
-            f,
-            "`{}` is not an instruction level of this machine; choose one of {}",
-            self.0,
-            names.join(", ")
-        )
-    }
-}
-
-impl std::error::Error for UnknownLevel {}
 
 #[cfg(test)]
 mod tests {

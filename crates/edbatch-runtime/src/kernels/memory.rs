@@ -4,7 +4,6 @@
 //! pages make it faster.
 
 use std::alloc::{Layout, alloc_zeroed};
-use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 /// A cache line. Arrays of lines are aligned for vectors of every level.
@@ -17,19 +16,12 @@ impl Line {
 }
 
 /// The error for memory that could not be allocated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("failed to allocate {:.1} MB", *bytes as f64 / 1e6)]
 pub struct OutOfMemory {
     /// The requested size in bytes.
     pub bytes: u64,
 }
-
-impl fmt::Display for OutOfMemory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "failed to allocate {:.1} MB", self.bytes as f64 / 1e6)
-    }
-}
-
-impl std::error::Error for OutOfMemory {}
 
 /// Fails unless this number of bytes can be allocated. Call it before code that cannot report a
 /// failed allocation.

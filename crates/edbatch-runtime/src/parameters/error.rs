@@ -2,23 +2,30 @@
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
-use std::fmt;
 
 use edbatch_graph::Network;
 use safetensors::SafeTensorError;
 
 /// The error for weights that do not match a network, or cannot be read.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParameterError {
     /// The file is not a valid safetensors file.
+    #[error("not a readable safetensors file: {0}")]
     Format(SafeTensorError),
     /// The file is of another format, or damaged.
+    #[error("not a readable safetensors file: {what}")]
     File {
         /// A description of the file, and of what to do.
         what: String,
     },
     /// A tensor that the network declares is missing.
+    #[error(
+        "tensor {name} is missing; the model needs it with shape {dims:?}{}",
+        similar.as_ref().map_or(String::new(), |other| {
+            format!("; if {other} is this tensor, rename it to {name}")
+        })
+    )]
     Missing {
         /// The tensor's name.
         name: String,
@@ -28,6 +35,7 @@ pub enum ParameterError {
         similar: Option<String>,
     },
     /// The network does not declare a tensor of the file.
+    #[error("unexpected tensor {name} of shape {dims:?}: the model does not declare it")]
     Surplus {
         /// The tensor's name.
         name: String,
@@ -35,6 +43,7 @@ pub enum ParameterError {
         dims: Vec<usize>,
     },
     /// A tensor does not have the dimensions that the network declares.
+    #[error("tensor {name}: the model expects shape {expected:?}, got {got:?}")]
     Shape {
         /// The tensor's name.
         name: String,
@@ -44,6 +53,10 @@ pub enum ParameterError {
         got: Vec<usize>,
     },
     /// A tensor is not of f32, f16 or bf16.
+    #[error(
+        "tensor {name}: expected F32, F16 or BF16, got {got}; convert it with `.float()` (PyTorch) \
+         or `.astype(\"float32\")` (NumPy) before save_file"
+    )]
     Type {
         /// The tensor's name.
         name: String,
@@ -51,11 +64,13 @@ pub enum ParameterError {
         got: String,
     },
     /// The gates of a recurrent module cannot be split or stacked.
+    #[error("{what}")]
     Gates {
         /// A description of what is wrong, and of what to do.
         what: String,
     },
     /// Memory could not be allocated.
+    #[error("out of memory: failed to allocate {:.1} MB for {name}", *bytes as f64 / 1e6)]
     Memory {
         /// The purpose, such as `tensor embed.weight`.
         name: String,
@@ -84,48 +99,5 @@ impl ParameterError {
             *similar = best.map(Into::into);
         }
         self
-    }
-}
-
-impl fmt::Display for ParameterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Format(error) => write!(f, "not a readable safetensors file: {error}"),
-            Self::File { what } => write!(f, "not a readable safetensors file: {what}"),
-            Self::Missing { name, dims, similar } => {
-                write!(f, "tensor {name} is missing; the model needs it with shape {dims:?}")?;
-                match similar {
-                    Some(other) => write!(f, "; if {other} is this tensor, rename it to {name}"),
-                    None => Ok(()),
-                }
-            }
-            Self::Surplus { name, dims } => write!(
-                f,
-                "unexpected tensor {name} of shape {dims:?}: the model does not declare it"
-            ),
-            Self::Shape { name, expected, got } => {
-                write!(f, "tensor {name}: the model expects shape {expected:?}, got {got:?}")
-            }
-            Self::Type { name, got } => write!(
-                f,
-                "tensor {name}: expected F32, F16 or BF16, got {got}; convert it with `.float()` \
-                 (PyTorch) or `.astype(\"float32\")` (NumPy) before save_file"
-            ),
-            Self::Gates { what } => f.write_str(what),
-            Self::Memory { name, bytes } => write!(
-                f,
-                "out of memory: failed to allocate {:.1} MB for {name}",
-                *bytes as f64 / 1e6
-            ),
-        }
-    }
-}
-
-impl std::error::Error for ParameterError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Format(error) => Some(error),
-            _ => None,
-        }
     }
 }
