@@ -1,7 +1,6 @@
 //! The interface by which a model wires an input: it calls cells, emits outputs and awaits values.
 
 use std::cell::RefCell;
-use std::fmt;
 use std::future::poll_fn;
 use std::slice;
 use std::task::Poll;
@@ -275,10 +274,11 @@ pub(crate) fn check_given(
 }
 
 /// The error of [`Build::give`].
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GiveError {
     /// The network does not have the record.
+    #[error("{record:?} does not exist: the network has {records} records")]
     NoRecord {
         /// The given record.
         record: RecordId,
@@ -286,6 +286,7 @@ pub enum GiveError {
         records: usize,
     },
     /// The number of elements differs from the record's.
+    #[error("a given value of record {record}: expected {expected} elements, got {got}")]
     Elements {
         /// The record's name.
         record: String,
@@ -295,32 +296,13 @@ pub enum GiveError {
         got: usize,
     },
     /// The graph has the [maximum number](Graph::MAX_ENTRIES) of given values.
+    #[error(
+        "the mini-batch has {} given values, and no more can be numbered: make mini-batches \
+         smaller",
+        Graph::MAX_ENTRIES
+    )]
     TooMany,
 }
-
-impl fmt::Display for GiveError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoRecord { record, records } => {
-                write!(f, "{record:?} does not exist: the network has {records} records")
-            }
-            Self::Elements { record, expected, got } => {
-                write!(
-                    f,
-                    "a given value of record {record}: expected {expected} elements, got {got}"
-                )
-            }
-            Self::TooMany => write!(
-                f,
-                "the mini-batch has {} given values, and no more can be numbered: make \
-                 mini-batches smaller",
-                Graph::MAX_ENTRIES
-            ),
-        }
-    }
-}
-
-impl std::error::Error for GiveError {}
 
 /// Returns the index of the largest element that is not NaN; of equal ones, the lowest index.
 #[must_use]

@@ -1,7 +1,6 @@
 //! The folder of a model: `config.json` and vocabularies, or `network.json`; and
 //! `weights.safetensors`.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
@@ -224,10 +223,11 @@ fn unreadable(error: &std::io::Error) -> ConfigError {
 }
 
 /// An error in the folder of a model.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FolderError {
     /// An error in the configuration.
+    #[error("{file}: {error}")]
     Config {
         /// The path of the configuration, or of the folder if it has none.
         file: PathBuf,
@@ -235,6 +235,7 @@ pub enum FolderError {
         error: ConfigError,
     },
     /// An error in a network.
+    #[error("{file}:{fault}")]
     Network {
         /// The path of the network.
         file: PathBuf,
@@ -242,29 +243,12 @@ pub enum FolderError {
         fault: JsonFault,
     },
     /// A folder has both a configuration and a network.
+    #[error("{folder}: expected {} or {}, got both", Folder::CONFIG, Folder::NETWORK)]
     ConfigAndNetwork {
         /// The path of the folder.
         folder: PathBuf,
     },
     /// An error in a vocabulary.
+    #[error(transparent)]
     Input(Error),
 }
-
-impl fmt::Display for FolderError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Config { file, error } => write!(f, "{}: {error}", file.display()),
-            Self::Network { file, fault } => write!(f, "{}:{fault}", file.display()),
-            Self::ConfigAndNetwork { folder } => write!(
-                f,
-                "{}: expected {} or {}, got both",
-                folder.display(),
-                Folder::CONFIG,
-                Folder::NETWORK
-            ),
-            Self::Input(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for FolderError {}

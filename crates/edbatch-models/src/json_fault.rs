@@ -3,7 +3,8 @@
 use std::fmt;
 
 /// An error in a text that should be JSON of a certain form.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{line}:{column}: expected {expected}, got {got}")]
 pub struct JsonFault {
     /// The line of the text, from 1.
     pub line: usize,
@@ -156,12 +157,3 @@ pub(crate) fn shortened(text: &str) -> String {
         None => text.into(),
     }
 }
-
-impl fmt::Display for JsonFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { line, column, expected, got } = self;
-        write!(f, "{line}:{column}: expected {expected}, got {got}")
-    }
-}
-
-impl std::error::Error for JsonFault {}

@@ -29,6 +29,8 @@ mod build;
 mod call_list;
 mod cells;
 mod config;
+#[cfg(test)]
+mod error_texts;
 mod folder;
 mod input;
 mod json_fault;

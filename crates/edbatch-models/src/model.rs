@@ -1,6 +1,5 @@
 //! The trait of models: a network, and the wiring of one input.
 
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -44,37 +43,16 @@ pub trait Model: Sync {
 }
 
 /// An error while wiring an input.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
     /// The arguments of a call do not match its cell.
-    Call(CallError),
+    #[error(transparent)]
+    Call(#[from] CallError),
     /// The elements of a value that the model gives do not match its record.
-    Give(GiveError),
+    #[error(transparent)]
+    Give(#[from] GiveError),
     /// The input is invalid for this model; the text says what was expected.
+    #[error("{0}")]
     Input(String),
 }
-
-impl From<GiveError> for BuildError {
-    fn from(error: GiveError) -> Self {
-        Self::Give(error)
-    }
-}
-
-impl From<CallError> for BuildError {
-    fn from(error: CallError) -> Self {
-        Self::Call(error)
-    }
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Call(error) => error.fmt(f),
-            Self::Give(error) => error.fmt(f),
-            Self::Input(message) => f.write_str(message),
-        }
-    }
-}
-
-impl std::error::Error for BuildError {}

@@ -301,22 +301,29 @@ fn name(file: &Path) -> String {
 }
 
 /// An error while building vocabularies.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VocabularyError {
     /// A file could not be read.
-    Input(Error),
+    #[error(transparent)]
+    Input(#[from] Error),
     /// The files contain no labels.
+    #[error(
+        "{}: expected labels, got none",
+        files.iter().map(|file| name(file)).collect::<Vec<_>>().join(", ")
+    )]
     NoLabels {
         /// The files.
         files: Vec<PathBuf>,
     },
     /// Translation needs two files, sources and targets.
+    #[error("expected two files, line by line source and target, got {files}")]
     NotTwoFiles {
         /// The number of files.
         files: usize,
     },
     /// Some lattices have `labels`, others `tags`, and a number is not of a named class.
+    #[error("expected \"labels\" below {names}, the number of distinct \"tags\", got {number}")]
     NumberAndNames {
         /// The largest number.
         number: usize,
@@ -324,6 +331,7 @@ pub enum VocabularyError {
         names: usize,
     },
     /// Some files have lattices as numbers, others as text. They cannot share a vocabulary.
+    #[error("expected only arc files or no arc files, got {arcs} and {named}")]
     Mixed {
         /// An arc file.
         arcs: PathBuf,
@@ -331,36 +339,3 @@ pub enum VocabularyError {
         named: PathBuf,
     },
 }
-
-impl From<Error> for VocabularyError {
-    fn from(error: Error) -> Self {
-        Self::Input(error)
-    }
-}
-
-impl fmt::Display for VocabularyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Input(error) => error.fmt(f),
-            Self::NoLabels { files } => {
-                let files: Vec<String> = files.iter().map(|file| name(file)).collect();
-                write!(f, "{}: expected labels, got none", files.join(", "))
-            }
-            Self::NotTwoFiles { files } => {
-                write!(f, "expected two files, line by line source and target, got {files}")
-            }
-            Self::NumberAndNames { number, names } => write!(
-                f,
-                "expected \"labels\" below {names}, the number of distinct \"tags\", got {number}"
-            ),
-            Self::Mixed { arcs, named } => write!(
-                f,
-                "expected only arc files or no arc files, got {} and {}",
-                arcs.display(),
-                named.display()
-            ),
-        }
-    }
-}
-
-impl std::error::Error for VocabularyError {}

@@ -1,25 +1,27 @@
 //! Errors of call lists.
 
-use std::fmt;
-
 use edbatch_graph::Source;
 
 use crate::GiveError;
 
 /// The error of a call list that cannot be made or written.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallListError {
     /// A carried value does not fit the network.
-    Give(GiveError),
+    #[error(transparent)]
+    Give(#[from] GiveError),
     /// A value was carried after one was given.
+    #[error("expected carried values before given ones, got one after them")]
     CarriedAfterGiven,
     /// An emitted value is not in the list.
+    #[error("emit: expected a value of this list, got {value:?}")]
     NotInList {
         /// The node or the given value that it refers to.
         value: Source,
     },
     /// The number of targets differs from the number of emitted values.
+    #[error("targets: expected one for each of {emitted} emitted values, got {got}")]
     Targets {
         /// The number of emitted values.
         emitted: usize,
@@ -27,6 +29,7 @@ pub enum CallListError {
         got: usize,
     },
     /// A target is not a class of its value.
+    #[error("targets: expected {}, got {target}", expected_target(*index, *classes))]
     Target {
         /// The index of the emitted value.
         index: usize,
@@ -36,53 +39,22 @@ pub enum CallListError {
         classes: usize,
     },
     /// A list with carried values cannot be written.
+    #[error("expected a list without carried values to write, got {carried}")]
     Carried {
         /// The number of carried values.
         carried: usize,
     },
     /// A given element that is not finite cannot be written.
+    #[error("expected finite elements to write, got {element}")]
     NotFinite {
         /// The element.
         element: f32,
     },
 }
 
-impl From<GiveError> for CallListError {
-    fn from(error: GiveError) -> Self {
-        Self::Give(error)
+fn expected_target(index: usize, classes: usize) -> String {
+    match classes {
+        0 => format!("null for emitted value {index}, which is not one vector"),
+        _ => format!("a class below {classes} for emitted value {index}"),
     }
 }
-
-impl fmt::Display for CallListError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Give(error) => error.fmt(f),
-            Self::CarriedAfterGiven => {
-                f.write_str("expected carried values before given ones, got one after them")
-            }
-            Self::NotInList { value } => {
-                write!(f, "emit: expected a value of this list, got {value:?}")
-            }
-            Self::Targets { emitted, got } => {
-                write!(f, "targets: expected one for each of {emitted} emitted values, got {got}")
-            }
-            Self::Target { index, target, classes: 0 } => write!(
-                f,
-                "targets: expected null for emitted value {index}, which is not one vector, got \
-                 {target}"
-            ),
-            Self::Target { index, target, classes } => write!(
-                f,
-                "targets: expected a class below {classes} for emitted value {index}, got {target}"
-            ),
-            Self::Carried { carried } => {
-                write!(f, "expected a list without carried values to write, got {carried}")
-            }
-            Self::NotFinite { element } => {
-                write!(f, "expected finite elements to write, got {element}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for CallListError {}

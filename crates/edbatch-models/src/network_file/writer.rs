@@ -1,6 +1,6 @@
 //! Writes a network as text.
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
 
 use edbatch_graph::{Arity, Network};
 
@@ -116,13 +116,6 @@ pub(super) fn quoted(name: &str) -> String {
 }
 
 /// The error of a network that a file cannot hold.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct UnwritableNetwork(pub String);
-
-impl fmt::Display for UnwritableNetwork {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UnwritableNetwork {}
