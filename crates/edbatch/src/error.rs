@@ -7,7 +7,7 @@ use std::sync::Arc;
 use edbatch_layout::{ArenaTooLarge, TooLarge};
 use edbatch_models::BuildError;
 use edbatch_policy::EmptyTrainingSet;
-use edbatch_runtime::{BackendError, NotFinite, NotFiniteWeight};
+use edbatch_runtime::{BackendError, NotFinite, NotFiniteWeight, ThreadPool};
 
 /// Why a mini-batch could not be run.
 #[derive(Clone, Debug)]
@@ -99,13 +99,11 @@ impl fmt::Display for RunError {
 }
 
 impl std::error::Error for RunError {
+    /// The message includes the text of a backend's error, but not of the error that caused it.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Input { error, .. } => Some(error),
-            Self::Arena(error) => Some(error),
-            Self::Backend(error) => Some(error),
-            Self::Learn(error) => Some(error),
-            Self::Memory { .. } => None,
+            Self::Backend(error) => error.source(),
+            _ => None,
         }
     }
 }
@@ -119,25 +117,41 @@ fn bytes(&number: &u64) -> String {
 }
 
 /// The reason why one input of a mini-batch failed. The other inputs are not affected.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputError {
     /// [`Model::build`](edbatch_models::Model::build) returned this error for the input.
+    #[error(transparent)]
     Build(BuildError),
     /// The input emits or awaits a value that it did not carry across an earlier await.
+    #[error("a value from before an await is used after it: carry it across")]
     NotCarried,
     /// The input awaits a future that its [`Build`](edbatch_models::Build) did not return, such as
     /// a channel or a timer. The engine cannot complete these.
+    #[error(
+        "the model awaits a future that the engine does not complete: in `build`, await only \
+         `fetch`, `fetch_each` and `arg_max` of its `Build`"
+    )]
     ForeignAwait,
     /// The input awaits two requests of its [`Build`](edbatch_models::Build) at the same time.
+    #[error(
+        "the model awaits two requests of its `Build` at the same time: await one after the \
+         other, or read several values by `fetch_each`"
+    )]
     TwoAwaits,
     /// The input was no longer [wanted](crate::RunOptions::still_wanted).
+    #[error("cancelled: the input was no longer wanted")]
     Cancelled,
     /// A call of the input produced a NaN or an infinity, found by
     /// [`interpret_finite`](crate::interpret_finite).
+    #[error("{0}")]
     NotFinite(Box<NotFiniteCall>),
     /// One of its outputs has a NaN or an infinity, although
     /// [only finite](crate::RunOptions::only_finite) ones are accepted.
+    #[error(
+        "expected finite results, got a NaN or an infinity in row {row}: correct the weights, or \
+         find the call that makes it by `interpret_finite`"
+    )]
     NotFiniteOutput {
         /// The index of the output.
         row: usize,
@@ -206,55 +220,24 @@ impl fmt::Display for NotFiniteCall {
     }
 }
 
-impl fmt::Display for InputError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Build(error) => error.fmt(f),
-            Self::NotCarried => {
-                f.write_str("a value from before an await is used after it: carry it across")
-            }
-            Self::ForeignAwait => f.write_str(
-                "the model awaits a future that the engine does not complete: in `build`, await \
-                 only `fetch`, `fetch_each` and `arg_max` of its `Build`",
-            ),
-            Self::TwoAwaits => f.write_str(
-                "the model awaits two requests of its `Build` at the same time: await one after \
-                 the other, or read several values by `fetch_each`",
-            ),
-            Self::Cancelled => f.write_str("cancelled: the input was no longer wanted"),
-            Self::NotFinite(call) => call.fmt(f),
-            Self::NotFiniteOutput { row } => write!(
-                f,
-                "expected finite results, got a NaN or an infinity in row {row}: correct the \
-                 weights, or find the call that makes it by `interpret_finite`"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for InputError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Build(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
 /// Why an engine could not be built.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
     /// A cell or a table is too large for 32-bit addresses.
-    TooLarge(TooLarge),
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
     /// The backend could not load the model.
-    Backend(BackendError),
+    #[error(transparent)]
+    Backend(#[from] BackendError),
     /// The number of threads is 0 or too large.
+    #[error("expected 1 to {} threads, got {threads}", ThreadPool::MAX_THREADS)]
     Threads {
         /// The requested number.
         threads: usize,
     },
     /// The options name a pool, and a number of threads that differs from the pool's.
+    #[error("the options name {threads} threads and a pool of {pool}: leave one of them out")]
     ThreadsOfPool {
         /// The requested number.
         threads: usize,
@@ -262,6 +245,7 @@ pub enum EngineError {
         pool: usize,
     },
     /// The system failed to start a thread.
+    #[error("cannot start {threads} threads: {error}: use fewer, or allow more memory")]
     CannotStart {
         /// The requested number.
         threads: usize,
@@ -269,15 +253,28 @@ pub enum EngineError {
         error: Arc<io::Error>,
     },
     /// The program was compiled for another network than the model's.
+    #[error(
+        "the program was compiled for another network: compile it for the model's, \
+         `Program::new(model.network().clone(), …)`"
+    )]
     NetworkOfProgram,
     /// The backend was loaded with another program.
+    #[error(
+        "the backend was loaded with another program: load it with a clone of the `Arc<Program>` \
+         that the engine gets"
+    )]
     ProgramOfBackend,
     /// A memory limit needs a single thread, since each thread holds its own values.
+    #[error(
+        "a memory limit needs 1 thread, got {threads}: run whole mini-batches on an engine per \
+         thread (`Engine::fork`), each with the limit"
+    )]
     MemoryLimitWithThreads {
         /// The requested number of threads.
         threads: usize,
     },
     /// The limit for folded tables exceeds the memory limit.
+    #[error("folded tables may take {tables} bytes, expected at most the memory limit of {limit}")]
     FoldedTablesOverLimit {
         /// Bytes that folded tables may take.
         tables: u64,
@@ -286,78 +283,12 @@ pub enum EngineError {
     },
     /// The options fold tables, but the program of a loaded backend decides which tables are
     /// folded.
+    #[error(
+        "the program of a loaded backend decides which tables are folded: use \
+         `Program::fold_tables` before loading"
+    )]
     FoldedTablesOfBackend,
     /// The options set a precision, but a loaded backend has its own.
+    #[error("a loaded backend has its own precision: load it with that precision instead")]
     PrecisionOfBackend,
-}
-
-impl From<TooLarge> for EngineError {
-    fn from(error: TooLarge) -> Self {
-        Self::TooLarge(error)
-    }
-}
-
-impl From<BackendError> for EngineError {
-    fn from(error: BackendError) -> Self {
-        Self::Backend(error)
-    }
-}
-
-impl fmt::Display for EngineError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Backend(error) => error.fmt(f),
-            Self::TooLarge(error) => error.fmt(f),
-            Self::Threads { threads } => {
-                let max = edbatch_runtime::ThreadPool::MAX_THREADS;
-                write!(f, "expected 1 to {max} threads, got {threads}")
-            }
-            Self::ThreadsOfPool { threads, pool } => write!(
-                f,
-                "the options name {threads} threads and a pool of {pool}: leave one of them out"
-            ),
-            Self::CannotStart { threads, error } => {
-                write!(
-                    f,
-                    "cannot start {threads} threads: {error}: use fewer, or allow more memory"
-                )
-            }
-            Self::NetworkOfProgram => f.write_str(
-                "the program was compiled for another network: compile it for the model's, \
-                 `Program::new(model.network().clone(), …)`",
-            ),
-            Self::ProgramOfBackend => f.write_str(
-                "the backend was loaded with another program: load it with a clone of the \
-                 `Arc<Program>` that the engine gets",
-            ),
-            Self::MemoryLimitWithThreads { threads } => write!(
-                f,
-                "a memory limit needs 1 thread, got {threads}: run whole mini-batches on an engine \
-                 per thread (`Engine::fork`), each with the limit"
-            ),
-            Self::FoldedTablesOverLimit { tables, limit } => write!(
-                f,
-                "folded tables may take {tables} bytes, expected at most the memory limit of \
-                 {limit}"
-            ),
-            Self::FoldedTablesOfBackend => f.write_str(
-                "the program of a loaded backend decides which tables are folded: use \
-                 `Program::fold_tables` before loading",
-            ),
-            Self::PrecisionOfBackend => f.write_str(
-                "a loaded backend has its own precision: load it with that precision instead",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for EngineError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::TooLarge(error) => Some(error),
-            Self::Backend(error) => Some(error),
-            Self::CannotStart { error, .. } => Some(error),
-            _ => None,
-        }
-    }
 }

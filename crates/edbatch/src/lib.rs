@@ -141,6 +141,8 @@ pub mod cli;
 mod decide;
 mod engine;
 mod error;
+#[cfg(test)]
+mod error_texts;
 mod finite;
 mod inner_schedules;
 mod interpret;

@@ -1,6 +1,5 @@
 //! Loads a model from its folder.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use edbatch_models::{Folder, FolderError, Model, Zoo};
@@ -60,12 +59,14 @@ fn sizes(folder: &Folder, error: &ParameterError) -> String {
 }
 
 /// The error for a folder that is not a valid model.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
     /// The configuration or a vocabulary is invalid.
+    #[error(transparent)]
     Folder(FolderError),
     /// The weights file cannot be read.
+    #[error("{file}: expected a readable file, got: {error}")]
     Unreadable {
         /// The file.
         file: PathBuf,
@@ -73,6 +74,7 @@ pub enum LoadError {
         error: std::io::Error,
     },
     /// The weights are not valid, or do not match the model.
+    #[error("{file}: {error}{sizes}")]
     Weights {
         /// The file.
         file: PathBuf,
@@ -81,26 +83,4 @@ pub enum LoadError {
         /// The sizes of the folder that the expected shape follows from, or nothing.
         sizes: String,
     },
-}
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Folder(error) => error.fmt(f),
-            Self::Unreadable { file, error } => {
-                write!(f, "{}: expected a readable file, got: {error}", file.display())
-            }
-            Self::Weights { file, error, sizes } => write!(f, "{}: {error}{sizes}", file.display()),
-        }
-    }
-}
-
-impl std::error::Error for LoadError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Folder(error) => Some(error),
-            Self::Unreadable { error, .. } => Some(error),
-            Self::Weights { error, .. } => Some(&**error),
-        }
-    }
 }

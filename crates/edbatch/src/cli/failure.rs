@@ -40,8 +40,7 @@ impl Failure {
                      file, got: {got}"
                 ),
             ),
-            OpenErrorKind::File(what) => Self::at(&error.path, what),
-            OpenErrorKind::Kinds(what) => Self::at(&error.path, what),
+            kind => Self::at(&error.path, kind),
         }
     }
 

@@ -1,28 +1,31 @@
 //! The errors of training.
 
-use std::error::Error;
-use std::fmt;
-
 use edbatch_graph::CellError;
 use edbatch_runtime::{BackendError, ParameterError};
 
 use crate::{EngineError, InputError, NotFiniteCall, RunError};
 
 /// An error of a [`Trainer`](crate::Trainer).
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainError {
     /// The adjoint of a cell could not be declared.
-    Cell(CellError),
+    #[error(transparent)]
+    Cell(#[from] CellError),
     /// The trainer could not be built.
-    Engine(EngineError),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
     /// A mini-batch could not be run.
+    #[error(transparent)]
     Run(RunError),
     /// The backend computes no gradients.
+    #[error("the backend computes no gradients: use the CPU backend, with a program for training")]
     Backend,
     /// The parameters do not fit the model.
-    Parameters(ParameterError),
+    #[error(transparent)]
+    Parameters(#[from] ParameterError),
     /// An input failed.
+    #[error("input {input}: {error}")]
     Input {
         /// Its index in the mini-batch.
         input: usize,
@@ -30,11 +33,16 @@ pub enum TrainError {
         error: InputError,
     },
     /// An input awaits a computed value, so its graph depends on the weights.
+    #[error(
+        "input {input} awaits a computed value, which has no gradient: train translators with \
+         Stop::Forced"
+    )]
     Awaits {
         /// Its index in the mini-batch.
         input: usize,
     },
     /// There are more or fewer lists of targets than inputs.
+    #[error("expected targets for each of {inputs} inputs, got {targets} lists")]
     TargetsOfInputs {
         /// The number of inputs.
         inputs: usize,
@@ -42,6 +50,9 @@ pub enum TrainError {
         targets: usize,
     },
     /// An input has a different number of targets than of emitted rows.
+    #[error(
+        "input {input}: expected a target or none for each of {rows} emitted rows, got {targets}"
+    )]
     Targets {
         /// Its index in the mini-batch.
         input: usize,
@@ -51,6 +62,7 @@ pub enum TrainError {
         targets: usize,
     },
     /// A target is not a class.
+    #[error("input {input}, row {row}: expected a target below {classes}, got {target}")]
     Target {
         /// The index of the input in the mini-batch.
         input: usize,
@@ -62,6 +74,7 @@ pub enum TrainError {
         classes: usize,
     },
     /// An emitted row with a target is not one vector of scores.
+    #[error("input {input}, row {row}: expected one vector of scores, got the record {record}")]
     Scores {
         /// The index of the input in the mini-batch.
         input: usize,
@@ -71,6 +84,10 @@ pub enum TrainError {
         record: String,
     },
     /// The loss of an input is not a finite number.
+    #[error(
+        "the loss of input {input} is not finite: {}",
+        call.as_ref().map_or(SMALLER.into(), |call| call.to_string())
+    )]
     NotFiniteLoss {
         /// Its index in the mini-batch.
         input: usize,
@@ -78,19 +95,28 @@ pub enum TrainError {
         call: Option<Box<NotFiniteCall>>,
     },
     /// A gradient is not a finite number.
+    #[error(
+        "the gradient of {parameter} is not finite: {SMALLER}, or correct the gradients of your \
+         own loss"
+    )]
     NotFiniteGradient {
         /// The name of the parameter.
         parameter: String,
     },
     /// The step is no longer [wanted](crate::Trainer::set_still_wanted).
+    #[error("cancelled: the step was no longer wanted")]
     Cancelled,
     /// There are no values to compute gradients of.
+    #[error("no values are kept: call `forward` before each `backward`")]
     NothingForward,
     /// The gradients of outputs do not have the shape of the outputs.
+    #[error("expected a gradient for each row that `forward` returned, with as many elements")]
     GradientsOfInputs,
     /// The gradients of parameters do not have the shapes of the parameters.
+    #[error("expected a gradient for each parameter, with its shape")]
     GradientsOfParameters,
     /// A number of the options is out of range.
+    #[error("{option}: expected {expected}, got {got}")]
     Option {
         /// The option.
         option: &'static str,
@@ -100,16 +126,20 @@ pub enum TrainError {
         got: f64,
     },
     /// The prefix of a group is not the beginning of any parameter's name.
+    #[error("no parameter of the model has a name that begins with `{prefix}`")]
     Group {
         /// The prefix.
         prefix: String,
     },
     /// The state does not belong to this trainer.
+    #[error("the state is not of this trainer: {why}")]
     State {
         /// The difference.
         why: String,
     },
 }
+
+const SMALLER: &str = "make the weights or the learning rate smaller";
 
 impl TrainError {
     /// Converts an error of a part that begins at input `first` into an error of all inputs.
@@ -134,18 +164,6 @@ impl TrainError {
     }
 }
 
-impl From<CellError> for TrainError {
-    fn from(error: CellError) -> Self {
-        Self::Cell(error)
-    }
-}
-
-impl From<EngineError> for TrainError {
-    fn from(error: EngineError) -> Self {
-        Self::Engine(error)
-    }
-}
-
 impl From<RunError> for TrainError {
     fn from(error: RunError) -> Self {
         match error {
@@ -158,92 +176,5 @@ impl From<RunError> for TrainError {
 impl From<BackendError> for TrainError {
     fn from(error: BackendError) -> Self {
         RunError::from(error).into()
-    }
-}
-
-impl From<ParameterError> for TrainError {
-    fn from(error: ParameterError) -> Self {
-        Self::Parameters(error)
-    }
-}
-
-impl fmt::Display for TrainError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cell(error) => error.fmt(f),
-            Self::Engine(error) => error.fmt(f),
-            Self::Run(error) => error.fmt(f),
-            Self::Backend => f.write_str(
-                "the backend computes no gradients: use the CPU backend, with a program for \
-                 training",
-            ),
-            Self::TargetsOfInputs { inputs, targets } => {
-                write!(f, "expected targets for each of {inputs} inputs, got {targets} lists")
-            }
-            Self::Cancelled => f.write_str("cancelled: the step was no longer wanted"),
-            Self::NothingForward => {
-                f.write_str("no values are kept: call `forward` before each `backward`")
-            }
-            Self::GradientsOfInputs => f.write_str(
-                "expected a gradient for each row that `forward` returned, with as many elements",
-            ),
-            Self::GradientsOfParameters => {
-                f.write_str("expected a gradient for each parameter, with its shape")
-            }
-            Self::Option { option, expected, got } => {
-                write!(f, "{option}: expected {expected}, got {got}")
-            }
-            Self::Group { prefix } => {
-                write!(f, "no parameter of the model has a name that begins with `{prefix}`")
-            }
-            Self::State { why } => write!(f, "the state is not of this trainer: {why}"),
-            Self::Parameters(error) => error.fmt(f),
-            Self::Input { input, error } => write!(f, "input {input}: {error}"),
-            Self::Awaits { input } => write!(
-                f,
-                "input {input} awaits a computed value, which has no gradient: train translators \
-                 with Stop::Forced"
-            ),
-            Self::Targets { input, rows, targets } => {
-                write!(
-                    f,
-                    "input {input}: expected a target or none for each of {rows} emitted rows"
-                )?;
-                write!(f, ", got {targets}")
-            }
-            Self::Target { input, row, target, classes } => write!(
-                f,
-                "input {input}, row {row}: expected a target below {classes}, got {target}"
-            ),
-            Self::Scores { input, row, record } => write!(
-                f,
-                "input {input}, row {row}: expected one vector of scores, got the record {record}"
-            ),
-            Self::NotFiniteLoss { input, call } => {
-                write!(f, "the loss of input {input} is not finite")?;
-                match call {
-                    Some(call) => write!(f, ": {call}"),
-                    None => f.write_str(": make the weights or the learning rate smaller"),
-                }
-            }
-            Self::NotFiniteGradient { parameter } => write!(
-                f,
-                "the gradient of {parameter} is not finite: make the weights or the learning rate \
-                 smaller, or correct the gradients of your own loss"
-            ),
-        }
-    }
-}
-
-impl Error for TrainError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Cell(error) => Some(error),
-            Self::Engine(error) => Some(error),
-            Self::Run(error) => Some(error),
-            Self::Parameters(error) => Some(error),
-            Self::Input { error, .. } => Some(error),
-            _ => None,
-        }
     }
 }
