@@ -1,11 +1,10 @@
 //! The error of an invalid call.
 
-use std::fmt;
-
 use crate::Source;
 
 /// The error of a call that does not match its cell.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("call of {cell}: {reason}")]
 pub struct CallError {
     /// The cell's name, or its kind if it does not exist.
     pub cell: String,
@@ -14,15 +13,17 @@ pub struct CallError {
 }
 
 /// The reason why a call is invalid.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallErrorReason {
     /// The cell does not exist.
+    #[error("does not exist: the network has {cells} cells")]
     NoCell {
         /// The number of cells of the network.
         cells: usize,
     },
     /// The call has too few or too many rows: it must have one for each table of the cell.
+    #[error("expected {} of tables, got {got}", count(*expected, "row"))]
     Rows {
         /// The number of tables.
         expected: usize,
@@ -30,6 +31,7 @@ pub enum CallErrorReason {
         got: usize,
     },
     /// A table does not have the row.
+    #[error("{table}: row {row} does not exist: the table has {rows}")]
     NoRow {
         /// The table's name.
         table: String,
@@ -39,6 +41,7 @@ pub enum CallErrorReason {
         rows: u32,
     },
     /// An index port does not have the number.
+    #[error("{port}: expected a number below {size}, got {index}")]
     NoIndex {
         /// The port's name.
         port: String,
@@ -48,11 +51,17 @@ pub enum CallErrorReason {
         size: u32,
     },
     /// The last port takes one value or more, and has none.
+    #[error("{port}: expected at least one value, got none")]
     NoValues {
         /// The port's name.
         port: String,
     },
     /// The call has too few or too many values.
+    #[error(
+        "expected {}{}, got {got}",
+        if *variadic { "at least " } else { "" },
+        count(*expected, "value")
+    )]
     Values {
         /// The number of ports.
         expected: usize,
@@ -62,6 +71,7 @@ pub enum CallErrorReason {
         got: usize,
     },
     /// The record of a value differs from the record of its port.
+    #[error("{port}: expected a value of record {expected}, got one of {got}")]
     Record {
         /// The port's name.
         port: String,
@@ -72,6 +82,10 @@ pub enum CallErrorReason {
     },
     /// A value is not in the graph: it belongs to another graph, or was made before the graph was
     /// last cleared.
+    #[error(
+        "{port}: expected a value of this graph, got {value:?}; a value that is used after an \
+         await must be carried across it"
+    )]
     NotInGraph {
         /// The port's name.
         port: String,
@@ -79,64 +93,22 @@ pub enum CallErrorReason {
         value: Source,
     },
     /// An appended graph has another network.
+    #[error("expected calls of the same network, got calls of another one")]
     OtherNetwork,
     /// The memory for a larger graph cannot be allocated.
+    #[error(
+        "out of memory: the graph has {nodes} nodes and cannot grow; make mini-batches smaller"
+    )]
     Memory {
         /// The number of nodes of the graph.
         nodes: usize,
     },
     /// The graph has the [maximum number](crate::Graph::MAX_ENTRIES) of nodes, rows or arguments.
+    #[error(
+        "the graph is full: it has 2^28 - 1 nodes, rows or arguments; make mini-batches smaller"
+    )]
     Full,
 }
-
-impl fmt::Display for CallError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "call of {}: ", self.cell)?;
-        match &self.reason {
-            CallErrorReason::NoCell { cells } => {
-                write!(f, "does not exist: the network has {cells} cells")
-            }
-            CallErrorReason::Rows { expected, got } => {
-                write!(f, "expected {} of tables, got {got}", count(*expected, "row"))
-            }
-            CallErrorReason::NoRow { table, row, rows } => {
-                write!(f, "{table}: row {row} does not exist: the table has {rows}")
-            }
-            CallErrorReason::NoIndex { port, index, size } => {
-                write!(f, "{port}: expected a number below {size}, got {index}")
-            }
-            CallErrorReason::NoValues { port } => {
-                write!(f, "{port}: expected at least one value, got none")
-            }
-            CallErrorReason::Values { expected, variadic, got } => {
-                let least = if *variadic { "at least " } else { "" };
-                write!(f, "expected {least}{}, got {got}", count(*expected, "value"))
-            }
-            CallErrorReason::Record { port, expected, got } => {
-                write!(f, "{port}: expected a value of record {expected}, got one of {got}")
-            }
-            CallErrorReason::NotInGraph { port, value } => write!(
-                f,
-                "{port}: expected a value of this graph, got {value:?}; a value that is used after \
-                 an await must be carried across it"
-            ),
-            CallErrorReason::OtherNetwork => {
-                f.write_str("expected calls of the same network, got calls of another one")
-            }
-            CallErrorReason::Memory { nodes } => write!(
-                f,
-                "out of memory: the graph has {nodes} nodes and cannot grow; make mini-batches \
-                 smaller"
-            ),
-            CallErrorReason::Full => f.write_str(
-                "the graph is full: it has 2^28 - 1 nodes, rows or arguments; make mini-batches \
-                 smaller",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for CallError {}
 
 fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })

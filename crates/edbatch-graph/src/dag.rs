@@ -1,7 +1,5 @@
 //! The trait through which batching policies read a graph.
 
-use std::fmt;
-
 use crate::{Arguments, Kind, NodeId};
 
 /// A directed acyclic graph whose nodes have kinds: dependencies only, without shapes or values.
@@ -87,10 +85,15 @@ pub(crate) fn check_node(
 }
 
 /// The error of a node that violates the invariant of [`Dag`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DagError {
     /// The graph does not have the kind.
+    #[error(
+        "node {} has kind {}, which does not exist: the graph has {kinds} kinds",
+        node.0,
+        kind.0
+    )]
     UnknownKind {
         /// The node.
         node: NodeId,
@@ -100,6 +103,11 @@ pub enum DagError {
         kinds: usize,
     },
     /// An argument is the node itself or a later one.
+    #[error(
+        "node {} reads node {}, which does not precede it: arguments must come first",
+        node.0,
+        argument.0
+    )]
     NotEarlier {
         /// The node.
         node: NodeId,
@@ -107,22 +115,3 @@ pub enum DagError {
         argument: NodeId,
     },
 }
-
-impl fmt::Display for DagError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownKind { node, kind, kinds } => write!(
-                f,
-                "node {} has kind {}, which does not exist: the graph has {kinds} kinds",
-                node.0, kind.0
-            ),
-            Self::NotEarlier { node, argument } => write!(
-                f,
-                "node {} reads node {}, which does not precede it: arguments must come first",
-                node.0, argument.0
-            ),
-        }
-    }
-}
-
-impl std::error::Error for DagError {}

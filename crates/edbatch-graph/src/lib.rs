@@ -32,8 +32,6 @@
 //! A call takes at most tens of nanoseconds; `cargo xtask bench --only growth` prints the time per
 //! node. [`Schedule::check`] is O(nodes + edges).
 //!
-//! The crate has no dependencies.
-//!
 //! # Example
 //!
 //! Trees whose nodes have any number of children. The cell `node` reads them at a *port* that takes

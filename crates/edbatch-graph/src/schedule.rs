@@ -142,7 +142,8 @@ pub struct Batch<'a> {
 }
 
 /// The error of an illegal schedule.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("batch {batch}, node {node}: {what}")]
 pub struct ScheduleError {
     /// The index of the batch, or the number of batches if the node never runs.
     pub batch: u32,
@@ -153,13 +154,16 @@ pub struct ScheduleError {
 }
 
 /// A violation of the rules of a [`Schedule`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Violation {
     /// The node is not in the graph.
+    #[error("not in the graph")]
     NoSuchNode,
     /// The node runs a second time.
+    #[error("runs a second time")]
     Twice,
     /// The node and the batch have different kinds.
+    #[error("has kind {node} in a batch of kind {batch}")]
     OtherKind {
         /// The kind of the batch.
         batch: Kind,
@@ -167,30 +171,12 @@ pub enum Violation {
         node: Kind,
     },
     /// An argument of the node did not run in an earlier batch.
+    #[error("runs before its argument {argument}")]
     TooEarly {
         /// The argument.
         argument: NodeId,
     },
     /// The node never runs.
+    #[error("never runs")]
     Never,
 }
-
-impl fmt::Display for ScheduleError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { batch, node, what } = self;
-        write!(f, "batch {batch}, node {node}: ")?;
-        match what {
-            Violation::NoSuchNode => write!(f, "not in the graph"),
-            Violation::Twice => write!(f, "runs a second time"),
-            Violation::OtherKind { batch, node } => {
-                write!(f, "has kind {node} in a batch of kind {batch}")
-            }
-            Violation::TooEarly { argument } => {
-                write!(f, "runs before its argument {argument}")
-            }
-            Violation::Never => write!(f, "never runs"),
-        }
-    }
-}
-
-impl std::error::Error for ScheduleError {}

@@ -8,7 +8,6 @@
 //! *Source*: the dumps of the authors' program, which say *type* for kind.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::fmt::Write as _;
 
 use crate::{Dag, Kind, NodeId, PlainDag};
@@ -161,7 +160,8 @@ fn beginning(field: &str) -> String {
 }
 
 /// The error of an invalid text.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("line {line}: {kind}")]
 pub struct TextError {
     /// The line, counted from 1.
     pub line: usize,
@@ -170,12 +170,14 @@ pub struct TextError {
 }
 
 /// The kinds of errors in a text.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TextErrorKind {
     /// The text is empty.
+    #[error("expected the number of nodes, got an empty file")]
     Empty,
     /// A field is missing, or is not a 64-bit number.
+    #[error("expected {expected}, got {got}")]
     NoNumber {
         /// The meaning of the number.
         expected: &'static str,
@@ -183,16 +185,26 @@ pub enum TextErrorKind {
         got: String,
     },
     /// A line has more fields than expected.
+    #[error("expected the end of the line, got {got}")]
     SurplusField {
         /// The first extra field, shortened if it is long.
         got: String,
     },
     /// There are more nodes than the first line says.
+    #[error("expected the end of the file after {nodes} nodes, got another line")]
     SurplusLine {
         /// The number in the first line.
         nodes: u64,
     },
     /// A node reads itself, a later node, or a node that does not exist.
+    #[error(
+        "node {node} reads node {id}, {}",
+        if id < nodes {
+            "which does not precede it: expected no cycles or forward references".into()
+        } else {
+            format!("but there are only {nodes} nodes")
+        }
+    )]
     NotEarlier {
         /// The reader.
         node: u64,
@@ -202,6 +214,7 @@ pub enum TextErrorKind {
         nodes: u64,
     },
     /// There are fewer nodes than the first line says.
+    #[error("expected {nodes} nodes, got {got} before the end of the file")]
     TooShort {
         /// The number in the first line.
         nodes: u64,
@@ -209,6 +222,7 @@ pub enum TextErrorKind {
         got: u64,
     },
     /// The nodes have more than 65,536 distinct types (kinds).
+    #[error("{types} different kinds, expected at most 65536")]
     TooManyTypes {
         /// The number of distinct types.
         types: usize,
@@ -220,37 +234,3 @@ impl TextError {
         Self { line, kind }
     }
 }
-
-impl fmt::Display for TextError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: ", self.line)?;
-        match &self.kind {
-            TextErrorKind::Empty => write!(f, "expected the number of nodes, got an empty file"),
-            TextErrorKind::NoNumber { expected, got } => {
-                write!(f, "expected {expected}, got {got}")
-            }
-            TextErrorKind::SurplusField { got } => {
-                write!(f, "expected the end of the line, got {got}")
-            }
-            TextErrorKind::SurplusLine { nodes } => {
-                write!(f, "expected the end of the file after {nodes} nodes, got another line")
-            }
-            TextErrorKind::NotEarlier { node, id, nodes } if id < nodes => write!(
-                f,
-                "node {node} reads node {id}, which does not precede it: expected no cycles or \
-                 forward references"
-            ),
-            TextErrorKind::NotEarlier { node, id, nodes } => {
-                write!(f, "node {node} reads node {id}, but there are only {nodes} nodes")
-            }
-            TextErrorKind::TooShort { nodes, got } => {
-                write!(f, "expected {nodes} nodes, got {got} before the end of the file")
-            }
-            TextErrorKind::TooManyTypes { types } => {
-                write!(f, "{types} different kinds, expected at most 65536")
-            }
-        }
-    }
-}
-
-impl std::error::Error for TextError {}

@@ -5,6 +5,7 @@ mod call;
 mod cell;
 mod cell_parts;
 mod dags;
+mod errors;
 mod growing;
 mod schedule;
 mod text;
