@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use edbatch_layout::aligned::{Search, plan};
 use text::{Instance, parse};
 
-#[path = "../tests/aligned/text.rs"]
+#[path = "../tests/it/aligned/text.rs"]
 mod text;
 
 const USAGE: &str = "usage: aligned [--summary] FILE…";

@@ -22,6 +22,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 pub use allocations::{CountingAllocator, allocations};
 pub use killing::{kill_repeatedly, names};
@@ -33,6 +34,9 @@ const SKIPS: &str = "EDBATCH_SKIPS";
 
 /// The environment variable with the folder of the shared data.
 const SHARED: &str = "EDBATCH_SHARED";
+
+/// The environment variable that a test sets for the process that runs it alone.
+const ALONE: &str = "EDBATCH_TEST_RUNS_ALONE";
 
 /// Records that the running test, or a part of it, is skipped, and why.
 ///
@@ -70,6 +74,28 @@ pub fn shared(path: impl AsRef<Path>) -> Option<PathBuf> {
     Some(path)
 }
 
+/// Runs the calling test again in a process of its own, because it measures or changes what belongs
+/// to a process. Returns true in that process, and false in the other one, once the test has passed
+/// there.
+///
+/// # Panics
+/// If the test fails there.
+#[must_use]
+pub fn runs_alone() -> bool {
+    if env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let thread = std::thread::current();
+    let test = thread.name().expect("the thread of a test has its name");
+    let mut again = Command::new(env::current_exe().expect("a test is a program"));
+    again.args(["--exact", test, "--include-ignored", "--nocapture"]).env(ALONE, "1");
+    let output = again.output().expect("a test can run again");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("1 passed"), "{test}: {said}{errors}");
+    false
+}
+
 /// Returns `package binary::test`. If the test's thread has no name, the caller's file and line
 /// replace the name.
 fn running_test(caller: &Location<'_>) -> String {
@@ -86,8 +112,6 @@ fn running_test(caller: &Location<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
-
     use super::*;
 
     /// The next test runs this one in a separate process, whose environment variables it sets.

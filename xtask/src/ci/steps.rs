@@ -144,9 +144,9 @@ fn succeeds(command: &str) -> bool {
 /// Runs the tests whose results depend on the instruction set. The step `tests` runs them with the
 /// best set of the machine, other steps with the others. The step `tests` alone runs mutants of
 /// cells: they are evaluated in float64, without kernels.
-const AT_A_LEVEL: &str = "cargo test --workspace --all-features --test kernels --test goldens \
-                          --test random_networks --test mutations --test real_inputs --test bf16 \
-                          -- --skip cell_mutants --skip cells_that_lack";
+const AT_A_LEVEL: &str = "cargo test --workspace --all-features --test it -- kernels:: goldens:: \
+                          random_networks:: mutations:: real_inputs:: bf16:: --skip cell_mutants \
+                          --skip cells_that_lack";
 
 pub(super) const STEPS: &[Step] = &[
     Step::new("fmt", "cargo fmt --all --check"),
@@ -168,7 +168,7 @@ pub(super) const STEPS: &[Step] = &[
         .env(&[("RUSTDOCFLAGS", "-D warnings")]),
     Step::new(
         "million-leaves",
-        "cargo test --release -p pqtree --test golden -- --include-ignored",
+        "cargo test --release -p pqtree --test it -- --include-ignored golden::",
     ),
     Step::of("packages", Action::Packages),
     Step::of("cuda-driver", Action::Driver { all: false }).needs(Needs::Driver),
@@ -211,7 +211,7 @@ pub(super) const STEPS: &[Step] = &[
     }),
     Step::new(
         "address-sanitizer",
-        "cargo test -p edbatch-runtime --target x86_64-unknown-linux-gnu --lib --test kernels",
+        "cargo test -p edbatch-runtime --target x86_64-unknown-linux-gnu --lib --test it",
     )
     .env(&[("RUSTC_BOOTSTRAP", "1"), ("RUSTFLAGS", "-Zsanitizer=address")])
     .when(When::Long)
@@ -219,8 +219,8 @@ pub(super) const STEPS: &[Step] = &[
     // No result of a kernel may depend on undefined behaviour of C++.
     Step::new(
         "undefined-behaviour",
-        "cargo test -p edbatch-cuda -p edbatch --features edbatch/cuda --lib --test emulated \
-         --test teams",
+        "cargo test -p edbatch-cuda -p edbatch --features edbatch/cuda --lib --test it \
+         -- --skip device_code:: --skip plans::",
     )
     .env(&[("CXX", "c++ -fsanitize=undefined -fno-sanitize-recover=all")])
     .when(When::Long)
@@ -228,7 +228,7 @@ pub(super) const STEPS: &[Step] = &[
     // The sanitizer's library must be loaded before the test program allocates.
     Step::new(
         "device-address-sanitizer",
-        "cargo test -p edbatch-cuda --lib --test emulated",
+        "cargo test -p edbatch-cuda --lib --test it -- --skip device_code:: --skip plans::",
     )
     .env(&[
         ("CXX", "c++ -fsanitize=address"),
@@ -253,7 +253,7 @@ pub(super) const STEPS: &[Step] = &[
         .needs(Needs::Tool { probe: "c++ --version", get: "a C++ compiler, such as Debian's g++" }),
     Step::new(
         "device-code",
-        "cargo test --release -p edbatch-cuda --test device_code -- --include-ignored",
+        "cargo test --release -p edbatch-cuda --test it -- --include-ignored device_code::",
     )
     .when(When::Long),
     Step::of("python", Action::Python { smoke: false }).when(When::Long).needs(Needs::Python),
@@ -262,7 +262,8 @@ pub(super) const STEPS: &[Step] = &[
         .needs(Needs::Driver),
     Step::new(
         "corpora",
-        "cargo test --release -p edbatch --test corpora -- --ignored --nocapture --test-threads=1",
+        "cargo test --release -p edbatch --test cli -- --ignored --nocapture --test-threads=1 \
+         corpora::",
     )
     .when(When::Long),
     Step::new("kubernetes", "kubernetes-validate -k 1.33 --strict docs/deploy/kubernetes/job.yaml")
@@ -285,10 +286,10 @@ pub(super) const STEPS: &[Step] = &[
     .when(When::Long),
     Step::new(
         "many-networks",
-        "cargo test --release -p edbatch --test random_networks -- --ignored",
+        "cargo test --release -p edbatch --test it -- --ignored random_networks::",
     )
     .when(When::Long),
-    Step::new("all-floats", "cargo test --release -p edbatch-runtime --test kernels -- --ignored")
+    Step::new("all-floats", "cargo test --release -p edbatch-runtime --test it -- --ignored")
         .when(When::Long),
 ];
 

@@ -2,7 +2,7 @@
 
 use edbatch_layout::aligned::{Layout, Problem, Search, plan};
 
-#[path = "../../../edbatch-layout/tests/aligned/text.rs"]
+#[path = "../../../edbatch-layout/tests/it/aligned/text.rs"]
 mod text;
 
 /// A limit on size: larger problems take longer without covering more code.

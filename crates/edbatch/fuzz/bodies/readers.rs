@@ -1,6 +1,6 @@
 //! The readers of all dataset formats, on any bytes.
 
-#[path = "../../../../datasets/tests/hostile/read_all.rs"]
+#[path = "../../../../datasets/tests/it/hostile/read_all.rs"]
 mod read_all;
 
 pub(crate) use read_all::read_all as run;

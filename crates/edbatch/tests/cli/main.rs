@@ -2,10 +2,12 @@
 
 mod support;
 
+mod book;
 mod cells;
 mod check_finite;
 mod classes;
 #[cfg(feature = "cuda")]
+mod corpora;
 mod devices;
 mod export;
 mod f1;

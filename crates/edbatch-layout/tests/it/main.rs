@@ -1,0 +1,4 @@
+//! Tests of cells' plans and of the aligned-layout planner.
+
+mod aligned;
+mod cells;

@@ -1,0 +1,261 @@
+//! Every model against the outputs of an independent float64 program.
+//!
+//! Each model has a folder of expected outputs: three inputs in `goldens-small/` next to this file,
+//! and more in `$EDBATCH_SHARED/goldens/` if that variable is set. Outputs must agree within 1e-4,
+//! with any mini-batch size, with any policy, and with the interpreter. On the CPU, all mini-batch
+//! sizes and policies must give the same bits.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use edbatch::{Engine, EngineOptions, Loaded, Rows, RunOptions, interpret, load};
+use edbatch_graph::{Dag, Graph, Network};
+use edbatch_layout::{CellStyle, Program};
+use edbatch_models::{Model, Zoo, ZooInput, arg_max};
+use edbatch_policy::{
+    Agenda, Beam, Critical, Depth, Encoding, LearningConfig, Policy, Sufficient, TrainingSet, learn,
+};
+#[cfg(feature = "cuda")]
+use edbatch_runtime::Parameters;
+use edbatch_runtime::Precision;
+#[cfg(feature = "cuda")]
+use edbatch_runtime::kernels::Level;
+use edbatch_testing::shared;
+use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+use serde_json::Value;
+
+#[cfg(feature = "cuda")]
+use crate::emulated;
+
+#[test]
+fn tree_lstm() {
+    check("tree_lstm");
+}
+
+#[test]
+fn tree_lstm_2type() {
+    check("tree_lstm_2type");
+}
+
+#[test]
+fn tree_gru() {
+    check("tree_gru");
+}
+
+#[test]
+fn mv_rnn() {
+    check("mv_rnn");
+}
+
+#[test]
+fn bilstm_tagger() {
+    check("bilstm_tagger");
+}
+
+#[test]
+fn bilstm_tagger_char() {
+    check("bilstm_tagger_char");
+}
+
+#[test]
+fn lstm_nmt() {
+    check("lstm_nmt");
+}
+
+#[test]
+fn lattice_lstm() {
+    check("lattice_lstm");
+}
+
+#[test]
+fn lattice_gru() {
+    check("lattice_gru");
+}
+
+/// Checks the small goldens of a model, and the large ones if they are available.
+fn check(model: &str) {
+    let small = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small");
+    Golden::read(&small.join(model)).check();
+    if let Some(large) = shared(Path::new("goldens").join(model)) {
+        Golden::read(&large).check();
+    }
+}
+
+/// A model's folder of goldens, which are inputs with expected outputs.
+struct Golden {
+    loaded: Loaded,
+    inputs: Vec<ZooInput>,
+    expected: Vec<Value>,
+}
+
+impl Golden {
+    fn read(folder: &Path) -> Self {
+        let loaded = load(folder).unwrap();
+        let inputs = loaded.folder.inputs(&loaded.folder.input()).unwrap();
+        let inputs = inputs.collect::<Result<_, _>>().unwrap();
+        let expected = fs::read_to_string(folder.join("expected.jsonl")).unwrap();
+        let expected: Vec<Value> =
+            expected.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(expected.len() >= 3, "{}: expected at least 3 instances", folder.display());
+        Self { loaded, inputs, expected }
+    }
+
+    /// Compares the outputs of every configuration with the expected ones.
+    fn check(&self) {
+        let (Loaded { model, parameters, .. }, inputs) = (&self.loaded, &self.inputs[..]);
+        for size in SIZES {
+            let of = |inputs| interpret(model, parameters, inputs, Precision::F32).unwrap().outputs;
+            let outputs: Vec<Rows> = inputs.chunks(size).flat_map(of).collect();
+            self.compare(&outputs, &format!("interpreted, {size}"));
+        }
+        let mut plain = Engine::new(model.clone(), parameters.clone()).unwrap();
+        let graph = plain.graphs(inputs).unwrap().remove(0);
+        let mut first: Option<Vec<Rows>> = None;
+        for (index, (name, policy)) in policies(&graph).into_iter().enumerate() {
+            let (model, threads) = (model.clone(), 1 + index % 3);
+            let options = EngineOptions::new().threads(threads);
+            let mut engine = Engine::with_options(model, parameters.clone(), options).unwrap();
+            policy.into_iter().for_each(|policy| engine.set_policy(policy));
+            for size in SIZES {
+                let outputs = run(&mut engine, inputs, size);
+                let what = format!("{name}, mini-batches of {size}");
+                self.compare(&outputs, &what);
+                let first = first.get_or_insert_with(|| outputs.clone());
+                assert!(bits(&outputs).eq(bits(first)), "{what}: different bits");
+            }
+        }
+        let first = first.expect("there are policies");
+        let half = some_tables(model.network());
+        for (tables, threads) in [(u64::MAX, 1), (u64::MAX, 2), (half, 3)] {
+            let options = EngineOptions::new().fold_tables(tables).threads(threads);
+            let mut engine =
+                Engine::with_options(model.clone(), parameters.clone(), options).unwrap();
+            for size in SIZES {
+                let same = bits(&run(&mut engine, inputs, size)).eq(bits(&first));
+                assert!(same, "folded, mini-batches of {size}: different bits");
+                check_indices(&mut engine, inputs, size, &first);
+            }
+            let mut streamed = vec![Rows::new(); inputs.len()];
+            let done = |number: usize, rows: Result<&mut Rows, _>| {
+                streamed[number].clone_from(rows.unwrap());
+            };
+            engine.stream(3, inputs, done).unwrap();
+            assert!(bits(&streamed).eq(bits(&first)), "streamed: other bits");
+        }
+        self.check_names(&first);
+        #[cfg(feature = "cuda")]
+        self.check_on_devices(model, parameters, inputs, &first);
+    }
+
+    /// Checks that emulated devices compute the same bits as the CPU, in any order of their
+    /// threads, blocks and jobs.
+    #[cfg(feature = "cuda")]
+    fn check_on_devices(
+        &self,
+        model: &Zoo,
+        parameters: &Parameters,
+        inputs: &[ZooInput],
+        expected: &[Rows],
+    ) {
+        // A compile takes seconds.
+        let small = self.loaded.folder.path().iter().any(|part| part == "goldens-small");
+        let (hoisted, planned) = (CellStyle::Hoisted, CellStyle::Planned);
+        let ways = [(hoisted, 0), (hoisted, u64::MAX), (planned, 0)];
+        for (style, folded) in ways.into_iter().take(1 + 2 * usize::from(small)) {
+            let program = Program::new(model.network().clone(), style).unwrap();
+            let program = Arc::new(program.fold_tables(folded));
+            if Level::detect() == Level::Portable {
+                return edbatch_testing::skip("this level of the CPU rounds products");
+            }
+            for driver in emulated::DRIVERS {
+                let backend = emulated::backend(program.clone(), parameters, driver);
+                let Some(backend) = backend else { return };
+                let (model, program) = (model.clone(), program.clone());
+                let options = EngineOptions::new();
+                let engine = Engine::with_backend(model, parameters, program, backend, options);
+                let mut engine = engine.unwrap();
+                for size in SIZES {
+                    let outputs = run(&mut engine, inputs, size);
+                    let what = format!("{driver:?}, {style:?}, mini-batches of {size}");
+                    self.compare(&outputs, &what);
+                    assert!(bits(&outputs).eq(bits(expected)), "{what}: different bits");
+                }
+                check_indices(&mut engine, inputs, SIZES[2], expected);
+            }
+        }
+    }
+
+    fn compare(&self, outputs: &[Rows], what: &str) {
+        assert_eq!(outputs.len(), self.expected.len(), "{what}: instances");
+        for (instance, (rows, expected)) in outputs.iter().zip(&self.expected).enumerate() {
+            let expected = expected["logits"].as_array().unwrap();
+            assert_eq!(rows.len(), expected.len(), "{what}: rows of instance {instance}");
+            for (index, (row, expected)) in rows.iter().zip(expected).enumerate() {
+                let expected: Vec<f64> =
+                    expected.as_array().unwrap().iter().map(|e| e.as_f64().unwrap()).collect();
+                assert_eq!(row.len(), expected.len(), "{what}: row {index} of {instance}");
+                let far = |(&got, want): (&f32, &f64)| (f64::from(got) - want).abs() > 1e-4;
+                let near = !row.iter().zip(&expected).any(far) && row.iter().all(|e| !e.is_nan());
+                assert!(near, "{what}: row {index} of {instance}: {row:?}, expected {expected:?}");
+            }
+        }
+    }
+
+    /// Checks the names of the largest scores, of taggers and translators.
+    fn check_names(&self, outputs: &[Rows]) {
+        for (rows, expected) in outputs.iter().zip(&self.expected) {
+            if let Some(named) = self.loaded.folder.lexicon().decode(rows.iter()) {
+                assert_eq!(expected[named.key], Value::from(named.names));
+            }
+        }
+    }
+}
+
+const SIZES: [usize; 3] = [1, 3, 64];
+
+/// Returns a number of bytes for folded tables that is enough for some of a network's tables, if it
+/// has several.
+fn some_tables(network: &Arc<Network>) -> u64 {
+    let program = Program::new(network.clone(), CellStyle::default()).unwrap();
+    2 * program.fold_tables(u64::MAX).folded_elements() as u64
+}
+
+fn run(engine: &mut Engine<Zoo>, inputs: &[ZooInput], size: usize) -> Vec<Rows> {
+    inputs.chunks(size).flat_map(|mini_batch| engine.run(mini_batch).unwrap()).collect()
+}
+
+/// Checks the argmax of each row, computed without copying the scores.
+fn check_indices(engine: &mut Engine<Zoo>, inputs: &[ZooInput], size: usize, expected: &[Rows]) {
+    let chunks = inputs.chunks(size);
+    let options = RunOptions::new();
+    let got = chunks.flat_map(|chunk| engine.run_each_arg_max(chunk, &options).unwrap());
+    let got: Result<Vec<_>, _> = got.collect();
+    assert_eq!(got, Ok(indices(expected)), "mini-batches of {size}");
+}
+
+fn indices(outputs: &[Rows]) -> Vec<Vec<u32>> {
+    outputs.iter().map(|rows| rows.iter().map(arg_max).collect()).collect()
+}
+
+fn bits(outputs: &[Rows]) -> impl Iterator<Item = u32> {
+    outputs.iter().flat_map(Rows::iter).flatten().map(|element| element.to_bits())
+}
+
+/// Returns every policy. `None` is the engine's default.
+fn policies(graph: &Graph) -> [(&'static str, Option<Box<dyn Policy + Send>>); 7] {
+    let graphs = std::slice::from_ref(graph);
+    let config = LearningConfig::new(20);
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
+    let set = TrainingSet::new(graphs, &[]).unwrap();
+    let learned = learn(&set, Encoding::Sort, &config, &mut rng, |_| ());
+    [
+        ("default", None),
+        ("depth", Some(Box::new(Depth::new()))),
+        ("agenda", Some(Box::new(Agenda::new()))),
+        ("sufficient", Some(Box::new(Sufficient::new()))),
+        ("critical", Some(Box::new(Critical::new()))),
+        ("beam", Some(Box::new(Beam::new(3)))),
+        ("fsm", Some(Box::new(learned.fsm(Encoding::Sort, graph.kinds())))),
+    ]
+}

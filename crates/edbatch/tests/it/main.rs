@@ -1,0 +1,44 @@
+//! Tests of the engine and the trainer with whole networks, and of the rules for the sources.
+
+mod architecture;
+mod arg_max;
+mod bf16;
+mod cell_parts;
+mod cell_styles;
+mod curves;
+mod dropout;
+mod edges;
+#[cfg(feature = "cuda")]
+mod emulated;
+mod examples;
+mod failures;
+mod finite;
+mod folding;
+mod given_rows;
+mod goldens;
+mod hoisting;
+mod learn;
+mod limits;
+mod mutations;
+mod networks;
+mod networks_as_data;
+mod operations;
+mod optimizers;
+mod other_weights;
+mod outside_backend;
+mod packages;
+mod prose;
+mod pytorch;
+mod random_networks;
+mod real_inputs;
+mod steps;
+#[cfg(feature = "cuda")]
+mod teams;
+mod threads;
+mod train;
+mod trainer;
+mod training;
+mod walkthrough;
+#[cfg(feature = "cuda")]
+mod waves;
+mod weights;

@@ -1,0 +1,10 @@
+//! Tests of traces. A subscriber affects the spans of all threads, so these tests are a program of
+//! their own.
+
+#[cfg(feature = "cuda")]
+#[path = "../it/emulated.rs"]
+#[allow(dead_code)]
+mod emulated;
+#[cfg(feature = "cuda")]
+mod launches;
+mod parts;
