@@ -8,6 +8,7 @@ use edbatch_benches::render::against::changes;
 use edbatch_benches::render::page::page;
 use edbatch_benches::render::summary::summary;
 use edbatch_benches::render::tables::tables;
+use edbatch_testing::cases;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -37,7 +38,7 @@ fn replace(value: &mut Value, by: &mut impl FnMut() -> Option<Value>) {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 200, failure_persistence: None, ..ProptestConfig::default()
+        cases: cases(200), failure_persistence: None, ..ProptestConfig::default()
     })]
 
     #[test]

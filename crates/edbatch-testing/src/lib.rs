@@ -38,6 +38,23 @@ const SHARED: &str = "EDBATCH_SHARED";
 /// The environment variable that a test sets for the process that runs it alone.
 const ALONE: &str = "EDBATCH_TEST_RUNS_ALONE";
 
+/// The environment variable that is `all` if tests run with all their cases.
+const CASES: &str = "EDBATCH_CASES";
+
+/// Returns true if `EDBATCH_CASES` is `all`, as `cargo xtask ci --long` sets it. Otherwise tests
+/// leave out cases that rarely find a fault that others do not.
+#[must_use]
+pub fn all_cases() -> bool {
+    env::var_os(CASES).is_some_and(|value| value == "all")
+}
+
+/// Returns the number of random cases of a test: all `n`, or a quarter of them, at least one,
+/// unless [all cases](all_cases) run.
+#[must_use]
+pub fn cases(n: u32) -> u32 {
+    if all_cases() { n } else { (n / 4).max(1) }
+}
+
 /// Records that the running test, or a part of it, is skipped, and why.
 ///
 /// # Panics
@@ -113,6 +130,12 @@ fn running_test(caller: &Location<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_quarter_of_the_cases_runs_unless_all_do() {
+        let [many, one] = [400, 3].map(cases);
+        assert_eq!((many, one), if all_cases() { (400, 3) } else { (100, 1) });
+    }
 
     /// The next test runs this one in a separate process, whose environment variables it sets.
     #[test]

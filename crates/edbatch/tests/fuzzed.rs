@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use edbatch_models::{CallLists, network_from_json};
+use edbatch_testing::cases;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -45,42 +46,42 @@ fn run(target: &str, body: fn(&[u8]), cases: u32) {
 
 #[test]
 fn readers() {
-    run("readers", bodies::readers::run, 256);
+    run("readers", bodies::readers::run, cases(256));
 }
 
 #[test]
 fn models() {
-    run("models", bodies::models::run, 64);
+    run("models", bodies::models::run, cases(64));
 }
 
 #[test]
 fn policies() {
-    run("policies", bodies::policies::run, 256);
+    run("policies", bodies::policies::run, cases(256));
 }
 
 #[test]
 fn graphs() {
-    run("graphs", bodies::graphs::run, 256);
+    run("graphs", bodies::graphs::run, cases(256));
 }
 
 #[test]
 fn pq_trees() {
-    run("pq_trees", bodies::pq_trees::run, 256);
+    run("pq_trees", bodies::pq_trees::run, cases(256));
 }
 
 #[test]
 fn layouts() {
-    run("layouts", bodies::layouts::run, 64);
+    run("layouts", bodies::layouts::run, cases(64));
 }
 
 #[test]
 fn network_file() {
-    run("network_file", bodies::network_file::run, 256);
+    run("network_file", bodies::network_file::run, cases(256));
 }
 
 #[test]
 fn call_lists() {
-    run("call_lists", bodies::call_lists::run, 256);
+    run("call_lists", bodies::call_lists::run, cases(256));
 }
 
 #[test]
@@ -144,11 +145,11 @@ fn assert_peak_memory(limit: u64) {
 #[cfg(feature = "cli")]
 #[test]
 fn marks() {
-    run("marks", bodies::marks::run, 256);
+    run("marks", bodies::marks::run, cases(256));
 }
 
 #[cfg(feature = "cuda")]
 #[test]
 fn networks() {
-    run("networks", bodies::networks::run, 16);
+    run("networks", bodies::networks::run, cases(16));
 }

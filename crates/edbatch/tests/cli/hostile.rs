@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use edbatch_datasets::fixtures::text;
+use edbatch_testing::all_cases;
 
 use crate::support::{Scratch, gz};
 
@@ -239,7 +240,7 @@ fn a_run_out_of_memory_is_an_error_under_every_limit() {
     };
     let runs = |threads: &'static str| {
         let mut ended = [0, 0];
-        for limit in (20_000..400_000).step_by(8_000) {
+        for limit in (20_000..400_000).step_by(if all_cases() { 8_000 } else { 24_000 }) {
             let command = scratch.command(&[&infer[..], &[threads]].concat());
             let _ = fs::remove_file(scratch.path("out"));
             let output = std::process::Command::new("sh")

@@ -17,6 +17,7 @@ use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{
     Backend, Cpu, Given, Parameters, Part, Precision, initial_rows, initial_values, interpret,
 };
+use edbatch_testing::cases;
 use edbatch_testing::networks::{Random, random_network};
 use proptest::prelude::*;
 use rand::seq::IndexedRandom;
@@ -275,7 +276,7 @@ fn check_seed(seed: u64) -> Changed {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 256, failure_persistence: None, ..ProptestConfig::default()
+        cases: cases(256), failure_persistence: None, ..ProptestConfig::default()
     })]
 
     #[test]

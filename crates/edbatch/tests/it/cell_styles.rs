@@ -8,6 +8,7 @@ use edbatch_graph::{Dag, Kind, Network, Value};
 use edbatch_layout::{CellStyle, MiniBatch, Moved, Plan, Planner, Program, Step, check_cell};
 use edbatch_policy::{Agenda, Depth, Policy, Sufficient, exhaustive, schedule};
 use edbatch_runtime::Count;
+use edbatch_testing::cases;
 use edbatch_testing::networks::{Random, random_graph, random_network};
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -87,7 +88,7 @@ fn small_cells_have_shortest_schedules() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(64), ..ProptestConfig::default() })]
 
     #[test]
     fn no_planner_copies_more_than_the_declaration(seed: u64) {

@@ -6,9 +6,11 @@
 //! sizes and policies must give the same bits.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+#[cfg(feature = "cuda")]
+use edbatch::cuda::Driver;
 use edbatch::{Engine, EngineOptions, Loaded, Rows, RunOptions, interpret, load};
 use edbatch_graph::{Dag, Graph, Network};
 use edbatch_layout::{CellStyle, Program};
@@ -16,11 +18,11 @@ use edbatch_models::{Model, Zoo, ZooInput, arg_max};
 use edbatch_policy::{
     Agenda, Beam, Critical, Depth, Encoding, LearningConfig, Policy, Sufficient, TrainingSet, learn,
 };
-#[cfg(feature = "cuda")]
-use edbatch_runtime::Parameters;
 use edbatch_runtime::Precision;
 #[cfg(feature = "cuda")]
 use edbatch_runtime::kernels::Level;
+#[cfg(feature = "cuda")]
+use edbatch_testing::all_cases;
 use edbatch_testing::shared;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 use serde_json::Value;
@@ -73,12 +75,32 @@ fn lattice_gru() {
     check("lattice_gru");
 }
 
-/// Checks the small goldens of a model, and the large ones if they are available.
+/// Results depend on the instruction set. `cargo xtask ci` also runs this module with other sets
+/// than the best one.
+mod at_a_level {
+    #[test]
+    fn small_goldens_of_every_model() {
+        let folders = std::fs::read_dir(super::small()).unwrap();
+        let goldens = folders.map(|folder| super::Golden::read(&folder.unwrap().path()));
+        assert_eq!(goldens.inspect(super::Golden::check).count(), 9);
+    }
+}
+
+/// The folder of the small goldens.
+fn small() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small")
+}
+
+/// Checks the large goldens of a model if they are available, and emulated devices on the small
+/// goldens and on the large ones.
 fn check(model: &str) {
-    let small = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small");
-    Golden::read(&small.join(model)).check();
+    #[cfg(feature = "cuda")]
+    Golden::read(&small().join(model)).check_on_devices();
     if let Some(large) = shared(Path::new("goldens").join(model)) {
-        Golden::read(&large).check();
+        let large = Golden::read(&large);
+        large.check();
+        #[cfg(feature = "cuda")]
+        large.check_on_devices();
     }
 }
 
@@ -144,31 +166,22 @@ impl Golden {
             assert!(bits(&streamed).eq(bits(&first)), "streamed: other bits");
         }
         self.check_names(&first);
-        #[cfg(feature = "cuda")]
-        self.check_on_devices(model, parameters, inputs, &first);
     }
 
     /// Checks that emulated devices compute the same bits as the CPU, in any order of their
     /// threads, blocks and jobs.
     #[cfg(feature = "cuda")]
-    fn check_on_devices(
-        &self,
-        model: &Zoo,
-        parameters: &Parameters,
-        inputs: &[ZooInput],
-        expected: &[Rows],
-    ) {
-        // A compile takes seconds.
-        let small = self.loaded.folder.path().iter().any(|part| part == "goldens-small");
-        let (hoisted, planned) = (CellStyle::Hoisted, CellStyle::Planned);
-        let ways = [(hoisted, 0), (hoisted, u64::MAX), (planned, 0)];
-        for (style, folded) in ways.into_iter().take(1 + 2 * usize::from(small)) {
+    fn check_on_devices(&self) {
+        let (Loaded { model, parameters, .. }, inputs) = (&self.loaded, &self.inputs[..]);
+        let mut engine = Engine::new(model.clone(), parameters.clone()).unwrap();
+        let expected = &run(&mut engine, inputs, SIZES[2]);
+        for (style, folded, drivers) in self.ways() {
             let program = Program::new(model.network().clone(), style).unwrap();
             let program = Arc::new(program.fold_tables(folded));
             if Level::detect() == Level::Portable {
                 return edbatch_testing::skip("this level of the CPU rounds products");
             }
-            for driver in emulated::DRIVERS {
+            for &driver in drivers {
                 let backend = emulated::backend(program.clone(), parameters, driver);
                 let Some(backend) = backend else { return };
                 let (model, program) = (model.clone(), program.clone());
@@ -183,6 +196,23 @@ impl Golden {
                 }
                 check_indices(&mut engine, inputs, SIZES[2], expected);
             }
+        }
+    }
+
+    /// Returns ways to compile a model for devices. A compile takes seconds, so each way is
+    /// compiled for one of the drivers, unless all cases run.
+    #[cfg(feature = "cuda")]
+    fn ways(&self) -> Vec<(CellStyle, u64, &'static [Driver])> {
+        let is_small = self.loaded.folder.path().starts_with(small());
+        let (hoisted, planned) = (CellStyle::Hoisted, CellStyle::Planned);
+        let [all, teams, waves] = [&emulated::DRIVERS[..], &[Driver::Teams], &[Driver::Waves]];
+        match (is_small, all_cases()) {
+            (true, true) => vec![(hoisted, 0, all), (hoisted, u64::MAX, all), (planned, 0, all)],
+            (true, false) => {
+                vec![(hoisted, 0, teams), (hoisted, u64::MAX, teams), (planned, 0, waves)]
+            }
+            (false, true) => vec![(hoisted, 0, all)],
+            (false, false) => vec![(hoisted, 0, waves)],
         }
     }
 

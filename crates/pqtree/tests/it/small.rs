@@ -1,6 +1,7 @@
 //! Trees of up to seven leaves, against all permutations.
 
 use crate::trace;
+use edbatch_testing::cases;
 use pqtree::{PqTree, ReduceError};
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -83,7 +84,7 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(config(150))]
+    #![proptest_config(config(cases(150)))]
 
     #[test]
     fn reductions_agree_with_permutations(

@@ -1,5 +1,6 @@
 //! Printed trees can be parsed again, and any invalid text is an error.
 
+use edbatch_testing::cases;
 use pqtree::{CircularTree, Labeled, LabeledParseError, ParseError, PqTree};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -26,7 +27,7 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(config(2000))]
+    #![proptest_config(config(cases(2000)))]
 
     #[test]
     fn any_text_is_a_tree_or_an_error(text in any::<String>()) {

@@ -1,4 +1,5 @@
 use edbatch_layout::aligned::{AlignedBatch, Fate, Layout, MAX_SEARCHED, Problem, Search, plan};
+use edbatch_testing::cases;
 use proptest::prelude::*;
 
 use super::brute_force::brute_force;
@@ -86,7 +87,7 @@ fn the_lighter_of_two_conflicting_operands_is_copied() {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 400, failure_persistence: None, ..Default::default()
+        cases: cases(400), failure_persistence: None, ..Default::default()
     })]
 
     #[test]
