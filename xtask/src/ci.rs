@@ -27,8 +27,8 @@ pub(crate) struct Args {
 
     /// Also run checks that take minutes or need special tools: the minimum Rust version, the
     /// oldest versions of dependencies, licences and advisories, the book, a target without std,
-    /// sanitizers, fuzz targets, sharded corpora, all floats, the Python package, all models on a
-    /// CUDA driver without a device.
+    /// sanitizers, fuzz targets, sharded corpora, all floats, all cases of properties, packages
+    /// that are built, the Python package, all models on a CUDA driver without a device.
     #[arg(long)]
     long: bool,
 
@@ -40,6 +40,9 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["long", "only"])]
     python: bool,
 }
+
+/// The environment variable with which properties are tested with all cases, and its value.
+const ALL_CASES: (&str, &str) = ("EDBATCH_CASES", "all");
 
 fn check_name(name: &str) -> Result<String, String> {
     let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
@@ -61,7 +64,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             continue;
         }
         let start = Instant::now();
-        let passed = step.passes(&skips)?;
+        let passed = step.passes(args.long, &skips)?;
         let time = start.elapsed();
         let outcome = if passed { "passed" } else { "FAILED" };
         println!("== {}: {outcome} in {:.1} s", step.name, time.as_secs_f64());
@@ -88,18 +91,19 @@ impl Args {
             When::Always => true,
             When::Tests => !self.skip_tests,
             When::Long => self.long,
-            When::Short(chosen) => chosen && !self.long,
+            When::Short => !self.long,
         }
     }
 }
 
 impl Step {
-    fn passes(&self, skips: &Skips) -> Result<bool, Failure> {
+    /// Runs the check. In a long run, properties are tested with all cases.
+    fn passes(&self, long: bool, skips: &Skips) -> Result<bool, Failure> {
         let command = match self.action {
             Action::Command(command) => command,
             Action::Driver { all } => return driver::pass(all, skips),
             Action::Examples => return examples::pass(),
-            Action::Packages => return packages::pass(),
+            Action::Packages { build } => return packages::pass(build),
             Action::Python { smoke } => return python::pass(smoke, skips),
             Action::MinimalVersions => return versions::oldest_suffice(),
             Action::Size => return size::pass(),
@@ -109,6 +113,7 @@ impl Step {
         let program = words.next().expect("a command starts with a program");
         let mut command = Command::new(program);
         command.args(words).envs(self.env.iter().copied()).current_dir(root());
+        command.envs(long.then_some(ALL_CASES));
         skips.collect_from(&mut command);
         let status = command.status().map_err(|e| format!("failed to start {program}: {e}"))?;
         Ok(status.success())

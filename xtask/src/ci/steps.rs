@@ -1,14 +1,10 @@
-//! The checks in order: quick ones first, then the tests.
+//! The checks in order: formatting and size, then the tests, then the slower ones.
 
 use std::fmt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::{driver, python};
-
-/// True if the short run, `.ci/run`, also builds the Python package and runs its smoke tests. The
-/// build takes some minutes; set it to false if the whole then exceeds 18 minutes.
-const PYTHON_IN_SHORT_RUN: bool = true;
 
 /// A check.
 pub(super) struct Step {
@@ -29,8 +25,8 @@ pub(super) enum Action {
     Driver { all: bool },
     /// Runs the examples and compares their output.
     Examples,
-    /// Packages every crate, and builds each from its package.
-    Packages,
+    /// Packages every crate and checks the lists of files, or also builds each from its package.
+    Packages { build: bool },
     /// Compiles with the oldest allowed versions of dependencies.
     MinimalVersions,
     /// Checks the Python package, or runs its smoke tests only.
@@ -50,8 +46,8 @@ pub(super) enum When {
     Tests,
     /// On request.
     Long,
-    /// In short runs only, because a long one runs a larger check, and only if this is true.
-    Short(bool),
+    /// In short runs only, because a long one runs a larger check.
+    Short,
 }
 
 /// A requirement of a check that some machines lack.
@@ -141,40 +137,33 @@ fn succeeds(command: &str) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Runs the tests whose results depend on the instruction set. The step `tests` runs them with the
-/// best set of the machine, other steps with the others. The step `tests` alone runs mutants of
-/// cells: they are evaluated in float64, without kernels.
-const AT_A_LEVEL: &str = "cargo test --workspace --all-features --test it -- kernels:: goldens:: \
-                          random_networks:: mutations:: real_inputs:: bf16:: --skip cell_mutants \
-                          --skip cells_that_lack";
+/// Runs the tests whose results depend on the instruction set: all kernels, a golden of each model,
+/// and some random networks. The step `tests` runs them with the best set of the machine, other
+/// steps with the others. Mutants of plans are about places and real inputs about reading, so only
+/// `tests` runs those. With the options of `tests`, nothing is compiled again.
+const AT_A_LEVEL: &str =
+    "cargo test --workspace --all-features --test it -- kernels:: bf16:: at_a_level::";
 
 pub(super) const STEPS: &[Step] = &[
     Step::new("fmt", "cargo fmt --all --check"),
     Step::of("size", Action::Size),
+    Step::new("build-tests", "cargo test --workspace --all-features --no-run").when(When::Tests),
+    Step::new("tests", "cargo test --workspace --all-features").when(When::Tests),
     Step::new("clippy", "cargo clippy --workspace --all-targets --all-features -- -D warnings"),
+    // It also finds what `cargo check` finds.
     Step::new(
         "clippy-without-features",
         "cargo clippy -p edbatch -p edbatch-runtime --no-default-features -- -D warnings",
     ),
-    Step::new("tests", "cargo test --workspace --all-features").when(When::Tests),
     Step::of("examples", Action::Examples),
     Step::new("avx2", AT_A_LEVEL).env(&[("EDBATCH_CPU", "avx2")]).needs(Needs::Avx2),
     Step::new("portable", AT_A_LEVEL).env(&[("EDBATCH_CPU", "portable")]),
-    Step::new(
-        "no-features",
-        "cargo test -p pqtree -p edbatch-datasets -p edbatch --no-default-features --lib --tests",
-    ),
+    Step::new("no-features", "cargo test -p pqtree --no-default-features --lib --tests"),
     Step::new("docs", "cargo doc --workspace --all-features --no-deps")
         .env(&[("RUSTDOCFLAGS", "-D warnings")]),
-    Step::new(
-        "million-leaves",
-        "cargo test --release -p pqtree --test it -- --include-ignored golden::",
-    ),
-    Step::of("packages", Action::Packages),
+    Step::of("packages", Action::Packages { build: false }).when(When::Short),
     Step::of("cuda-driver", Action::Driver { all: false }).needs(Needs::Driver),
-    Step::of("python-smoke", Action::Python { smoke: true })
-        .when(When::Short(PYTHON_IN_SHORT_RUN))
-        .needs(Needs::Python),
+    Step::of("python-smoke", Action::Python { smoke: true }).when(When::Short).needs(Needs::Python),
     Step::new(
         "minimum-rust",
         concat!(
@@ -195,6 +184,12 @@ pub(super) const STEPS: &[Step] = &[
             get: "rustup target add thumbv7em-none-eabi",
         }),
     Step::of("minimal-versions", Action::MinimalVersions).when(When::Long),
+    Step::of("built-packages", Action::Packages { build: true }).when(When::Long),
+    Step::new(
+        "million-leaves",
+        "cargo test --release -p pqtree --test it -- --include-ignored golden::",
+    )
+    .when(When::Long),
     Step::of("semver", Action::Semver).when(When::Long).needs(Needs::Tool {
         probe: "cargo semver-checks --version",
         get: "cargo install cargo-semver-checks",
@@ -219,8 +214,14 @@ pub(super) const STEPS: &[Step] = &[
     // No result of a kernel may depend on undefined behaviour of C++.
     Step::new(
         "undefined-behaviour",
-        "cargo test -p edbatch-cuda -p edbatch --features edbatch/cuda --lib --test it \
-         -- --skip device_code:: --skip plans::",
+        "cargo test -p edbatch-cuda --lib --test it -- --skip device_code:: --skip plans::",
+    )
+    .env(&[("CXX", "c++ -fsanitize=undefined -fno-sanitize-recover=all")])
+    .when(When::Long)
+    .needs(Needs::Tool { probe: "c++ --version", get: "a C++ compiler, such as Debian's g++" }),
+    Step::new(
+        "undefined-behaviour-of-teams",
+        "cargo test -p edbatch --features cuda --test it -- teams::",
     )
     .env(&[("CXX", "c++ -fsanitize=undefined -fno-sanitize-recover=all")])
     .when(When::Long)
@@ -302,7 +303,7 @@ impl fmt::Display for Step {
             Action::Command(command) => f.write_str(command),
             Action::Driver { .. }
             | Action::Examples
-            | Action::Packages
+            | Action::Packages { .. }
             | Action::MinimalVersions
             | Action::Python { .. }
             | Action::Semver
