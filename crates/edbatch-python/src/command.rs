@@ -7,5 +7,5 @@ use pyo3::prelude::*;
 /// Runs the command. The first argument is its name. Returns the exit code.
 #[pyfunction]
 pub(crate) fn run_command(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
-    py.detach(|| edbatch::cli::main(arguments))
+    py.detach(|| edbatch_cli::main(arguments))
 }

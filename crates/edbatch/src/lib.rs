@@ -135,9 +135,6 @@ mod book;
 mod cell_report;
 #[cfg(feature = "tracing")]
 mod chrome_trace;
-#[cfg(feature = "cli")]
-#[doc(hidden)]
-pub mod cli;
 mod decide;
 mod engine;
 mod error;

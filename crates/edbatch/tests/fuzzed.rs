@@ -2,47 +2,18 @@
 //! random changes of them.
 
 use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use edbatch_models::{CallLists, network_from_json};
 use edbatch_testing::cases;
-use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 
 #[path = "../fuzz/bodies/mod.rs"]
 mod bodies;
+#[path = "../fuzz/seeds.rs"]
+mod seeds;
 
-/// Runs a target on its seeds and on `cases` random changes of them.
-fn run(target: &str, body: fn(&[u8]), cases: u32) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
-    let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
-    let seeds: Vec<Vec<u8>> = files
-        .filter(|path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("seed-")))
-        .map(|path| fs::read(path).unwrap())
-        .collect();
-    assert!(!seeds.is_empty(), "{target} has seeds");
-    seeds.iter().for_each(|seed| body(seed));
-    let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
-    let change =
-        (any::<prop::sample::Index>(), 0..8_usize, prop::collection::vec(any::<u8>(), 0..8));
-    let changed = (prop::sample::select(seeds), prop::collection::vec(change, 1..4));
-    let changed = changed.prop_map(|(mut bytes, changes)| {
-        for (at, removed, new) in changes {
-            let at = at.index(bytes.len() + 1);
-            let end = bytes.len().min(at + removed);
-            bytes.splice(at..end, new);
-        }
-        bytes
-    });
-    TestRunner::new(config)
-        .run(&changed, |bytes| {
-            body(&bytes);
-            Ok(())
-        })
-        .unwrap_or_else(|error| panic!("{target}: {error}"));
-}
+use seeds::run;
 
 #[test]
 fn readers() {
@@ -140,12 +111,6 @@ fn assert_peak_memory(limit: u64) {
     let peak = kib.parse::<u64>().unwrap() << 10;
     println!("peak memory: {} MB", peak / 1_000_000);
     assert!(peak <= limit, "{peak} bytes, expected at most {limit}");
-}
-
-#[cfg(feature = "cli")]
-#[test]
-fn marks() {
-    run("marks", bodies::marks::run, cases(256));
 }
 
 #[cfg(feature = "cuda")]

@@ -68,7 +68,7 @@ pub(super) fn pass(all: bool, skips: &Skips) -> Result<bool, Failure> {
     let folder = root().join("target/fake-cuda");
     let build = tool().ok_or("EDBATCH_SHARED is not set")?.join("build.sh");
     let built = Command::new("sh").arg(build).arg(&folder).status()?.success();
-    let cargo = ["build", "-p", "edbatch", "--all-features"];
+    let cargo = ["build", "-p", "edbatch-cli", "--all-features"];
     if !built || !Command::new("cargo").args(cargo).current_dir(root()).status()?.success() {
         return Ok(false);
     }

@@ -150,7 +150,7 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("build-tests", "cargo test --workspace --all-features --no-run").when(When::Tests),
     Step::new("tests", "cargo test --workspace --all-features").when(When::Tests),
     Step::new("clippy", "cargo clippy --workspace --all-targets --all-features -- -D warnings"),
-    // It also finds what `cargo check` finds.
+    // Not with edbatch-cli, which would turn on a feature of edbatch.
     Step::new(
         "clippy-without-features",
         "cargo clippy -p edbatch -p edbatch-runtime --no-default-features -- -D warnings",
@@ -263,7 +263,7 @@ pub(super) const STEPS: &[Step] = &[
         .needs(Needs::Driver),
     Step::new(
         "corpora",
-        "cargo test --release -p edbatch --test cli -- --ignored --nocapture --test-threads=1 \
+        "cargo test --release -p edbatch-cli --test it -- --ignored --nocapture --test-threads=1 \
          corpora::",
     )
     .when(When::Long),

@@ -11,6 +11,7 @@ const NUMBERED: [(&str, &[&str]); 2] = [
         "Cargo.toml",
         &[
             "edbatch",
+            "edbatch-cli",
             "edbatch-cuda",
             "edbatch-datasets",
             "edbatch-graph",
@@ -53,10 +54,23 @@ pub(super) fn numbers_tell() -> Result<bool, Failure> {
         }
         let mut cargo = Command::new("cargo");
         cargo.args(["semver-checks", "--baseline-rev", commit.trim()]);
-        cargo.args(packages.iter().flat_map(|package| ["--package", package]));
+        for package in packages {
+            // A new crate is compared from its second version on.
+            if existed(package, commit.trim())? {
+                cargo.args(["--package", package]);
+            }
+        }
         if !cargo.current_dir(root()).status()?.success() {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// Returns true if a commit has a package.
+fn existed(package: &str, commit: &str) -> Result<bool, Failure> {
+    let name = format!("^name = \"{package}\"$");
+    let mut git = Command::new("git");
+    git.args(["grep", "--quiet", &name, commit, "--", "*Cargo.toml"]);
+    Ok(git.current_dir(root()).status()?.success())
 }

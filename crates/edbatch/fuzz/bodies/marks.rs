@@ -1,9 +1,9 @@
 //! Marks of completed shards, and names of shards.
 
-#[path = "../../src/cli/shard.rs"]
+#[path = "../../../edbatch-cli/src/corpora/shard.rs"]
 #[allow(dead_code)] // Marks need little of it.
 mod shard;
-#[path = "../../src/cli/shard_mark.rs"]
+#[path = "../../../edbatch-cli/src/corpora/shard_mark.rs"]
 #[allow(dead_code)] // Files are read elsewhere.
 mod shard_mark;
 

@@ -4,8 +4,6 @@
 pub(crate) mod call_lists;
 pub(crate) mod graphs;
 pub(crate) mod layouts;
-#[cfg(feature = "cli")]
-pub(crate) mod marks;
 pub(crate) mod models;
 pub(crate) mod network_file;
 #[cfg(feature = "cuda")]

@@ -161,8 +161,9 @@ impl TrainerOptions {
         Dropout::new(network, self.seed, !self.without_dropout)
     }
 
-    /// Returns the settings of a parameter.
-    pub(crate) fn group_of(&self, name: &str) -> Group {
+    /// Returns the settings of a parameter, from the group with the longest prefix of its name.
+    #[must_use]
+    pub fn group_of(&self, name: &str) -> Group {
         let groups = self.groups.iter().filter(|(prefix, _)| name.starts_with(prefix.as_str()));
         let longest = groups.max_by_key(|(prefix, _)| prefix.len());
         longest.map_or(Group::default(), |&(_, group)| group)

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const PUBLISHED: [&str; 9] = [
+const PUBLISHED: [&str; 10] = [
     "crates/edbatch",
+    "crates/edbatch-cli",
     "crates/edbatch-cuda",
     "crates/edbatch-graph",
     "crates/edbatch-layout",

@@ -1,0 +1,252 @@
+//! A run of `edbatch train`: epochs of mini-batches, with checkpoints.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use edbatch::{Engine, EngineOptions, Times, Trainer, shuffled};
+use edbatch_datasets::write_atomic;
+use edbatch_models::{Folder, Model, Targets, Zoo, ZooInput};
+use edbatch_runtime::Parameters;
+use serde_json::{Value, json};
+
+use super::Train;
+use super::checkpoint::{Checkpoint, Position};
+use super::metric::Metric;
+use super::word_dropout::drop_words;
+use crate::failure::Failure;
+use crate::model::examples::Examples;
+use crate::output::print;
+use crate::{out_of_memory, progress};
+
+/// The time after which a checkpoint is written in the middle of an epoch.
+const CHECKPOINT_AFTER: Duration = Duration::from_secs(600);
+
+/// A run of training.
+pub(super) struct Run<'a> {
+    pub(super) options: &'a Train,
+    /// The folder that gets the best weights.
+    pub(super) folder: Folder,
+    pub(super) train: Examples,
+    pub(super) valid: Examples,
+    pub(super) trainer: Trainer<Zoo>,
+    pub(super) checkpoint: Checkpoint,
+    pub(super) threads: usize,
+    /// The lines of `--log` so far.
+    pub(super) log: String,
+}
+
+impl Run<'_> {
+    /// Trains to the last epoch, or until `--patience` ends it.
+    pub(super) fn train(&mut self) -> Result<(), Failure> {
+        let mut position = Position::default();
+        let resume = self.options.resume;
+        let read = if resume { self.checkpoint.read(&mut self.trainer)? } else { None };
+        if let Some(read) = read {
+            position = read;
+            self.log = self
+                .options
+                .log
+                .as_deref()
+                .map_or(Ok(String::new()), |file| lines_before(file, position.epoch))?;
+            let (epoch, mini_batch) = (position.epoch, position.mini_batch);
+            if epoch >= self.options.epochs || self.is_out_of_patience(&position) {
+                eprintln!(
+                    "edbatch: the run has ended after {epoch} epochs; a larger --epochs or \
+                     --patience extends it"
+                );
+            } else {
+                let epoch = epoch + 1;
+                eprintln!("edbatch: goes on in epoch {epoch}, after {mini_batch} mini-batches");
+            }
+        } else {
+            if resume {
+                let folder = self.folder.path().display();
+                eprintln!("edbatch: no checkpoint in {folder}: starts from the first epoch");
+            }
+            // Save the first weights, which best weights may replace before the next checkpoint.
+            self.checkpoint.write(&mut self.trainer, &position)?;
+        }
+        self.write_log()?;
+        while position.epoch < self.options.epochs && !self.is_out_of_patience(&position) {
+            self.epoch(&mut position)?;
+        }
+        let name = self.options.metric.name();
+        if position.epoch < self.options.epochs {
+            let epochs = epochs_since_best(&position);
+            print(&format!("stopped: no better {name} in {epochs} epochs\n"))?;
+        }
+        match position.best {
+            Some((best, epoch)) => {
+                let weights = self.folder.weights();
+                let weights = weights.display();
+                print(&format!("best {name} {best:.4} in epoch {epoch}: {weights}\n"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn is_out_of_patience(&self, position: &Position) -> bool {
+        let patience = self.options.patience;
+        patience.is_some_and(|patience| epochs_since_best(position) >= patience as u64)
+    }
+
+    /// Trains an epoch from a position to its end.
+    fn epoch(&mut self, position: &mut Position) -> Result<(), Failure> {
+        let Train { batch, seed, checkpoint_every, .. } = *self.options;
+        let (started, before) = (Instant::now(), self.trainer.times());
+        let mini_batches = shuffled(self.train.len(), batch, seed, position.epoch);
+        let done = usize::try_from(position.mini_batch).unwrap_or(usize::MAX);
+        let mut saved = Instant::now();
+        let mut trained = 0;
+        let bar = progress::over(self.train.len() as u64);
+        bar.set_position(done.saturating_mul(batch).min(self.train.len()) as u64);
+        bar.set_message(format!("epoch {}", position.epoch + 1));
+        let rate = self.rate_at_start(position);
+        for indices in mini_batches.skip(done) {
+            out_of_memory::check()?;
+            self.step(&indices, position)?;
+            trained += indices.len();
+            bar.inc(indices.len() as u64);
+            let steps = self.trainer.updates();
+            let is_due = checkpoint_every.is_some_and(|every| steps.is_multiple_of(every as u64));
+            if is_due || saved.elapsed() > CHECKPOINT_AFTER {
+                self.checkpoint.write(&mut self.trainer, position)?;
+                saved = Instant::now();
+            }
+        }
+        bar.finish_and_clear();
+        out_of_memory::check()?;
+        let elapsed = started.elapsed();
+        let parameters = self.trainer.parameters();
+        let (metric, evaluating) = (self.options.metric, Instant::now());
+        let value = self.evaluate(&parameters, &self.valid)?;
+        let evaluated = evaluating.elapsed();
+        self.trainer.end_epoch(metric.as_loss(value));
+        let is_better =
+            position.best.is_none_or(|(best, _)| metric.as_loss(value) < metric.as_loss(best));
+        let steps = self.train.len().div_ceil(batch) as f64;
+        let (loss, norm) = (position.loss / self.train.len() as f64, position.norm / steps);
+        let epoch = position.epoch + 1;
+        let best = if is_better { Some((value, epoch)) } else { position.best };
+        *position = Position { epoch, best, ..Position::default() };
+        if is_better {
+            self.write_weights(&parameters)?;
+        }
+        drop(parameters);
+        let per_second = trained as f64 / elapsed.as_secs_f64();
+        let line = json!({
+            "epoch": epoch,
+            "loss": loss,
+            "metric": value,
+            "rate": rate,
+            "gradient_norm": norm,
+            "instances_per_second": per_second,
+            "seconds": seconds(before, self.trainer.times(), evaluated),
+        });
+        self.log += &format!("{line}\n");
+        self.write_log()?;
+        self.checkpoint.write(&mut self.trainer, position)?;
+        let (name, better) = (metric.name(), if is_better { ", best so far" } else { "" });
+        let name = if metric == Metric::Loss { "valid loss" } else { name };
+        let time = (elapsed + evaluated).as_secs_f64();
+        print(&format!(
+            "epoch {epoch}: loss {loss:.4}, {name} {value:.4}, rate {rate}, {per_second:.0} \
+             inputs/s, {time:.1} s{better}\n"
+        ))
+    }
+
+    /// Returns the rate of an epoch's first update, also if the run goes on in its middle.
+    fn rate_at_start(&mut self, position: &Position) -> f64 {
+        let updates = self.trainer.updates();
+        self.trainer.set_updates(updates.saturating_sub(position.mini_batch));
+        let rate = self.trainer.learning_rate();
+        self.trainer.set_updates(updates);
+        rate
+    }
+
+    /// Trains on a mini-batch.
+    fn step(&mut self, indices: &[usize], position: &mut Position) -> Result<(), Failure> {
+        let Train { word_dropout, seed, .. } = *self.options;
+        let (lexicon, epoch, train) = (self.folder.lexicon(), position.epoch, &self.train);
+        let input = |&index: &usize| {
+            let mut input = train.inputs[index].clone();
+            if word_dropout > 0.0 {
+                drop_words(&mut input, lexicon, word_dropout, (seed, epoch, index));
+            }
+            input
+        };
+        let inputs: Vec<ZooInput> = indices.iter().map(input).collect();
+        let targets = indices.iter().map(|&index| train.targets[index].clone());
+        let targets: Vec<Targets> = targets.collect();
+        let report = self.trainer.train(&inputs, &targets);
+        let report = report.map_err(|error| train.failed_training(indices, error))?;
+        position.mini_batch += 1;
+        position.loss += report.loss * indices.len() as f64;
+        position.norm += report.gradient_norm;
+        Ok(())
+    }
+
+    /// Evaluates the best weights on the examples of `--test`.
+    pub(super) fn test(&self, examples: &Examples) -> Result<(), Failure> {
+        let weights = self.folder.weights();
+        let bytes = fs::read(&weights).map_err(|error| Failure::reading(&weights, &error))?;
+        let parameters = Parameters::from_safetensors(self.trainer.model().network(), &bytes);
+        let parameters = parameters.map_err(|error| Failure::at(&weights, error))?;
+        let value = self.evaluate(&parameters, examples)?;
+        print(&format!("test {}: {value:.4}\n", self.options.metric.name()))
+    }
+
+    fn evaluate(&self, parameters: &Parameters, examples: &Examples) -> Result<f64, Failure> {
+        let options = EngineOptions::new().threads(self.threads);
+        let model = self.trainer.model().clone();
+        let engine = Engine::with_options(model, parameters.clone(), options);
+        let mut engine = engine.map_err(Failure::new)?;
+        self.options.metric.evaluate(&mut engine, parameters, &self.folder, examples)
+    }
+
+    fn write_weights(&self, parameters: &Parameters) -> Result<(), Failure> {
+        let path = self.folder.weights();
+        let bytes = parameters.to_safetensors(self.trainer.model().network());
+        let bytes = bytes.map_err(|error| Failure::at(&path, error))?;
+        write_atomic(&path, &bytes).map_err(|error| Failure::writing(&path, &error))
+    }
+
+    fn write_log(&self) -> Result<(), Failure> {
+        let Some(path) = &self.options.log else { return Ok(()) };
+        let written = write_atomic(path, self.log.as_bytes());
+        written.map_err(|error| Failure::writing(path, &error))
+    }
+}
+
+/// Returns the number of epochs since the best one, or since the beginning.
+fn epochs_since_best(position: &Position) -> u64 {
+    position.epoch.saturating_sub(position.best.map_or(0, |(_, epoch)| epoch))
+}
+
+/// Returns the lines of a log of earlier epochs.
+fn lines_before(log: &Path, epoch: u64) -> Result<String, Failure> {
+    let text = match fs::read_to_string(log) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(String::new()),
+        Err(error) => return Err(Failure::reading(log, &error)),
+    };
+    let is_earlier = |line: &&str| {
+        let line = serde_json::from_str::<Value>(line).unwrap_or_default();
+        line["epoch"].as_u64().is_some_and(|of_line| of_line <= epoch)
+    };
+    Ok(text.lines().filter(is_earlier).map(|line| format!("{line}\n")).collect())
+}
+
+/// Returns the seconds of an epoch by part.
+fn seconds(before: Times, after: Times, evaluate: Duration) -> Value {
+    json!({
+        "forward": (after.forward - before.forward).as_secs_f64(),
+        "back": (after.back - before.back).as_secs_f64(),
+        "sums": (after.sums - before.sums).as_secs_f64(),
+        "update": (after.update - before.update).as_secs_f64(),
+        "decide": (after.decide - before.decide).as_secs_f64(),
+        "evaluate": evaluate.as_secs_f64(),
+    })
+}
