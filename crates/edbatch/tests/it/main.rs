@@ -5,6 +5,7 @@ mod arg_max;
 mod bf16;
 mod cell_parts;
 mod cell_styles;
+mod compiled;
 mod curves;
 mod dropout;
 mod edges;
@@ -31,6 +32,7 @@ mod prose;
 mod pytorch;
 mod random_networks;
 mod real_inputs;
+mod sizes;
 mod steps;
 #[cfg(feature = "cuda")]
 mod teams;

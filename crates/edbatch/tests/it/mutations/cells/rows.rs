@@ -4,7 +4,7 @@ use edbatch_graph::Normalization;
 use edbatch_layout::{RowKernel, RowStep};
 
 use super::{Places, others, ports};
-use crate::tally::Sort;
+use crate::mutations::tally::Sort;
 
 /// All mutants of a step on rows: of its numbers and places that mean something, and of its kernel.
 pub(super) fn mutants(step: &RowStep, places: &Places) -> Vec<(Sort, RowStep)> {
