@@ -101,7 +101,10 @@ mod builder;
 mod call;
 mod call_error;
 mod cell;
+mod cell_error;
 mod cell_parts;
+mod check;
+mod compose;
 mod dag;
 mod dropout;
 mod graph;
@@ -112,23 +115,26 @@ mod plain_dag;
 mod schedule;
 mod shape;
 mod text;
+mod trace;
 mod training;
 
 pub use builder::{CellBuilder, Index, Tensor, Values};
 pub use call::Arguments;
 pub use call_error::{CallError, CallErrorReason};
 pub use cell::{Arity, Cell, Instruction, ParameterId, Port, RecordId, Table, Var};
+pub use cell_error::{At, CellError};
 pub use cell_parts::CellParts;
 pub use dag::{Dag, DagError, check_dag};
 pub use dropout::{Mask, MaskedNetwork};
 pub use graph::{Appended, Graph};
 pub use id::{Kind, NodeId, Source, Value};
-pub use network::{CellError, Field, Initial, Network, Parameter, Record};
+pub use network::{Field, Initial, Network, Parameter, Record};
 pub use op::{AdjointOp, Binary, Function, Normalization, Op, Reduction, Slope};
 pub use plain_dag::PlainDag;
 pub use schedule::{Batch, Schedule, ScheduleError, Violation};
 pub use shape::Shape;
 pub use text::{TextError, TextErrorKind, parse_text, write_text};
+pub use trace::Trace;
 pub use training::{
     Adjoint, PairAdjoint, ParameterSum, RowAdjoint, TrainingNetwork, training_network,
 };

@@ -1,11 +1,10 @@
 //! Networks: the declarations of a model.
 
 use std::collections::HashMap;
-use std::fmt;
 
 use crate::builder::CellBuilder;
 use crate::id::Generation;
-use crate::{Cell, Kind, Mask, ParameterId, RecordId, Shape, Tensor, Value};
+use crate::{Cell, CellError, Kind, Mask, ParameterId, RecordId, Shape, Tensor, Value};
 
 /// The records, parameters, cells and initial values of a model. Declared once, before any input.
 ///
@@ -105,7 +104,7 @@ impl Network {
         fields: impl IntoIterator<Item = (&'f str, Shape)>,
     ) -> Result<RecordId, CellError> {
         let record = format!("record {name}");
-        let error = |message: &str| Err(CellError::new("", &record, &[], message));
+        let error = |message: &str| Err(CellError::new("", record.clone(), &[], message));
         // Bounds the work for an iterator that is too long.
         let fields: Vec<(&str, Shape)> = fields.into_iter().take(MAX_ITEMS + 1).collect();
         if fields.is_empty() {
@@ -119,7 +118,7 @@ impl Network {
         }
         if let Some((field, shape)) = fields.iter().find(|(_, shape)| !shape.is_valid()) {
             let operation = format!("{record}: field {field}");
-            return Err(CellError::new("", &operation, &[*shape], VALID_SIZE));
+            return Err(CellError::new("", operation, &[*shape], VALID_SIZE));
         }
         let id = RecordId(match u16::try_from(self.declarations.records.len()) {
             Ok(id) => id,
@@ -145,16 +144,16 @@ impl Network {
         record: RecordId,
         build: impl for<'c> FnOnce(&'c CellBuilder) -> Vec<Tensor<'c>>,
     ) -> Result<Kind, CellError> {
-        let known = self.declarations.parameters.len();
-        let builder = CellBuilder::new(name, std::mem::take(&mut self.declarations));
+        let builder = CellBuilder::new(self.trace(name, record));
         let outputs = build(&builder).iter().map(Tensor::var).collect();
-        let (declarations, parts) = builder.finish(record, outputs);
-        self.declarations = declarations;
-        let added = parts.and_then(|parts| self.add_cell(parts));
-        if added.is_err() {
-            self.declarations.forget_parameters(known);
+        let (trace, error) = builder.finish();
+        match error {
+            None => self.add_traced(trace, outputs),
+            Some(error) => {
+                self.drop_traced(trace);
+                Err(error)
+            }
         }
-        added
     }
 
     /// Declares a parameter, or returns the known parameter with this name.
@@ -165,7 +164,7 @@ impl Network {
     pub fn add_parameter(&mut self, name: &str, dims: &[usize]) -> Result<ParameterId, CellError> {
         self.declarations
             .parameter(name, dims)
-            .map_err(|expected| CellError::new("", &format!("parameter {name}"), &[], &expected))
+            .map_err(|expected| CellError::new("", format!("parameter {name}"), &[], &expected))
     }
 
     /// Declares an initial value. `names` are its parameters, one for each field of the record.
@@ -180,7 +179,7 @@ impl Network {
             return Err(CellError::new("", "initial value", &[], OWN_RECORD));
         };
         let error =
-            |expected: &str| CellError::new("", &format!("initial value of {name}"), &[], expected);
+            |expected: &str| CellError::new("", format!("initial value of {name}"), &[], expected);
         if fields.len() != names.len() {
             let (expected, got) = (fields.len(), names.len());
             let expected = format!("a parameter for each field, {expected} in total, got {got}");
@@ -325,47 +324,8 @@ impl Declarations {
     }
 
     /// Removes all parameters except the first `known`.
-    fn forget_parameters(&mut self, known: usize) {
+    pub(crate) fn forget_parameters(&mut self, known: usize) {
         self.parameters.truncate(known);
         self.parameter_ids.retain(|_, id| (id.0 as usize) < known);
     }
 }
-
-/// The error of an invalid declaration.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CellError {
-    /// The cell, or empty if the error is not in a cell.
-    pub cell: String,
-    /// The operation or declaration.
-    pub operation: String,
-    /// The shapes of its operands.
-    pub shapes: Vec<Shape>,
-    /// A description of what was expected.
-    pub expected: String,
-}
-
-impl CellError {
-    pub(crate) fn new(cell: &str, operation: &str, shapes: &[Shape], expected: &str) -> Self {
-        Self {
-            cell: cell.into(),
-            operation: operation.into(),
-            shapes: shapes.into(),
-            expected: expected.into(),
-        }
-    }
-}
-
-impl fmt::Display for CellError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.cell.is_empty() {
-            write!(f, "cell {}: ", self.cell)?;
-        }
-        write!(f, "{}", self.operation)?;
-        for (i, shape) in self.shapes.iter().enumerate() {
-            write!(f, "{}{shape}", if i == 0 { " of " } else { " and " })?;
-        }
-        write!(f, ": expected {}", self.expected)
-    }
-}
-
-impl std::error::Error for CellError {}

@@ -170,10 +170,6 @@ fn vector(network: &mut Network, name: &str, size: usize) -> Result<RecordId, Ce
 }
 
 fn shape(dims: &[usize]) -> Result<Shape, CellError> {
-    Shape::new(dims).ok_or_else(|| CellError {
-        cell: String::new(),
-        operation: format!("tensor of {dims:?}"),
-        shapes: Vec::new(),
-        expected: "at least one element and fewer than 2^31".into(),
-    })
+    let expected = "at least one element and fewer than 2^31";
+    Shape::new(dims).ok_or_else(|| CellError::new("", format!("tensor of {dims:?}"), &[], expected))
 }

@@ -27,12 +27,9 @@ pub(crate) fn output(
 }
 
 pub(crate) fn vector(elements: usize) -> Result<Shape, CellError> {
-    Shape::new(&[elements]).ok_or_else(|| CellError {
-        cell: String::new(),
-        operation: format!("vector of {elements}"),
-        shapes: Vec::new(),
-        expected: "at least one element and fewer than 2^31".into(),
-    })
+    let expected = "at least one element and fewer than 2^31";
+    let at = format!("vector of {elements}");
+    Shape::new(&[elements]).ok_or_else(|| CellError::new("", at, &[], expected))
 }
 
 /// One step of an LSTM with parameters `{prefix}.w_g`, `u_g`, `b_g` for each gate g.

@@ -3,11 +3,9 @@
 //! The shape of each operation is inferred when it is made, so an operation whose operands do not
 //! fit raises at its line.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use edbatch::graph::{
-    self, Arity, CellParts, Instruction, Kind, Op, Port, RecordId, Shape, Table, Var,
-};
+use edbatch::graph::{self, Arity, Kind, Op, Port, Shape, Trace};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -27,9 +25,13 @@ pub(crate) fn declare(
     function: &Bound<'_, PyAny>,
 ) -> PyResult<Cell> {
     let owner = network.get();
-    let traced = CellParts::new(name, record.get().id);
-    let trace = Trace { network: owner.begin(name)?, parts: traced, ended: false };
-    let builder = CellBuilder { owner: network.clone().unbind(), trace: Mutex::new(trace) };
+    let mut copy = owner.begin(name)?;
+    let trace = copy.trace(name, record.get().id);
+    let builder = CellBuilder {
+        owner: network.clone().unbind(),
+        name: name.into(),
+        open: Mutex::new(Some((copy, trace))),
+    };
     let added = Bound::new(network.py(), builder).and_then(|builder| {
         let outputs = function.call1((&builder,))?;
         builder.get().finish(&builder, &outputs)
@@ -50,77 +52,33 @@ pub(crate) fn declare(
 #[pyclass(frozen, module = "edbatch")]
 pub(crate) struct CellBuilder {
     owner: Py<Network>,
-    trace: Mutex<Trace>,
-}
-
-struct Trace {
-    /// A copy of the network, with the parameters of the cell.
-    network: graph::Network,
-    parts: CellParts,
-    ended: bool,
+    name: String,
+    /// A copy of the network, because the function may look at the network meanwhile, and the cell
+    /// that is traced. `None` after the declaration.
+    open: Mutex<Option<(graph::Network, Trace)>>,
 }
 
 impl CellBuilder {
-    fn trace(&self) -> PyResult<MutexGuard<'_, Trace>> {
-        let trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
-        match trace.ended {
-            false => Ok(trace),
-            true => Err(PyRuntimeError::new_err(format!(
-                "cell {} has been declared: make its operations in its function",
-                trace.parts.name
-            ))),
-        }
+    /// Runs a step of the trace.
+    pub(crate) fn tried<T>(
+        &self,
+        step: impl FnOnce(&mut Trace) -> Result<T, graph::CellError>,
+    ) -> PyResult<T> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((_, trace)) = &mut *open else { return Err(self.ended()) };
+        step(trace).map_err(errors::cell)
     }
 
-    /// Appends an operation. `shape` matters only for a constant.
-    pub(crate) fn push(&self, op: Op, operands: Vec<Var>, shape: Shape) -> PyResult<(Var, Shape)> {
-        let Trace { network, parts, .. } = &mut *self.trace()?;
-        parts.instructions.push(Instruction { op, operands, shape });
-        if let Err(error) = network.infer_last_shape(parts) {
-            parts.instructions.pop();
-            return Err(errors::cell(error));
-        }
-        let last = parts.instructions.len() - 1;
-        Ok((Var(last as u32), parts.instructions[last].shape))
+    fn ended(&self) -> PyErr {
+        PyRuntimeError::new_err(format!(
+            "cell {} has been declared: make its operations in its function",
+            self.name
+        ))
     }
 
     /// An error of the cell, with the shapes of an operation.
     pub(crate) fn error(&self, operation: &str, shapes: &[Shape], expected: &str) -> PyErr {
-        let cell = self.trace().map_or(String::new(), |trace| trace.parts.name.clone());
-        errors::cell(graph::CellError {
-            cell,
-            operation: operation.into(),
-            shapes: shapes.into(),
-            expected: expected.into(),
-        })
-    }
-
-    /// Declares a parameter of the cell.
-    fn add_parameter(&self, name: &str, dims: &[usize]) -> PyResult<graph::ParameterId> {
-        let Trace { network, parts, .. } = &mut *self.trace()?;
-        network
-            .add_parameter(name, dims)
-            .map_err(|error| errors::cell(graph::CellError { cell: parts.name.clone(), ..error }))
-    }
-
-    fn table(&self, table: Table) -> PyResult<u16> {
-        let Trace { network, parts, .. } = &mut *self.trace()?;
-        parts.tables.push(table);
-        if let Err(error) = network.infer_last_shape(parts) {
-            parts.tables.pop();
-            return Err(errors::cell(error));
-        }
-        Ok((parts.tables.len() - 1) as u16)
-    }
-
-    fn port(&self, name: &str, record: RecordId, arity: Arity) -> PyResult<u16> {
-        let Trace { network, parts, .. } = &mut *self.trace()?;
-        parts.ports.push(Port { name: name.into(), record, arity });
-        if let Err(error) = network.infer_last_shape(parts) {
-            parts.ports.pop();
-            return Err(errors::cell(error));
-        }
-        Ok((parts.ports.len() - 1) as u16)
+        errors::cell(graph::CellError::new(&self.name, operation, shapes, expected))
     }
 
     fn check_record(&self, record: &Record, port: &str) -> PyResult<()> {
@@ -147,12 +105,9 @@ impl CellBuilder {
                 each.map(|item| var_of(slf, &item?, "return")).collect::<PyResult<_>>()?
             }
         };
-        let trace = &mut *self.trace()?;
-        trace.ended = true;
-        let mut network = std::mem::take(&mut trace.network);
-        let mut parts = trace.parts.clone();
-        parts.outputs = outputs;
-        let kind = network.add_cell(parts).map_err(errors::cell)?;
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (mut network, trace) = open.ok_or_else(|| self.ended())?;
+        let kind = network.add_traced(trace, outputs).map_err(errors::cell)?;
         Ok((network, kind))
     }
 }
@@ -170,12 +125,8 @@ impl CellBuilder {
         parameter: &str,
         shape: &Bound<'_, PyAny>,
     ) -> PyResult<Tensor> {
-        let cell = slf.get();
         let dims = shapes::dims(&format!("lookup {name}"), shape)?;
-        let id = cell.add_parameter(parameter, &dims)?;
-        let table = Table { name: name.into(), parameter: Some(id), rows: dims[0] as u32 };
-        let table = cell.table(table)?;
-        Tensor::made(slf, Op::Lookup { table }, vec![])
+        Tensor::traced(slf, |trace| trace.lookup(name, parameter, &dims))
     }
 
     /// Adds a port that takes one value. Returns its fields: `h, c = c.one("state", state)`, or
@@ -190,8 +141,8 @@ impl CellBuilder {
     ) -> PyResult<Bound<'py, PyAny>> {
         let (cell, record) = (slf.get(), record.get());
         cell.check_record(record, name)?;
-        let port = cell.port(name, record.id, Arity::One)?;
-        fields(slf, name, record, |field| Op::Input { port, field })
+        let port = cell.tried(|trace| trace.port(name, record.id, Arity::One))?;
+        fields(slf, name, record, (port, None))
     }
 
     /// Adds a port that takes one or more values, the last of the cell. Its values are reduced:
@@ -201,7 +152,7 @@ impl CellBuilder {
     #[pyo3(signature = (name, record, /))]
     fn many(slf: &Bound<'_, Self>, name: &str, record: &Bound<'_, Record>) -> PyResult<Values> {
         slf.get().check_record(record.get(), name)?;
-        let port = slf.get().port(name, record.get().id, Arity::Many)?;
+        let port = slf.get().tried(|trace| trace.port(name, record.get().id, Arity::Many))?;
         let (cell, record) = (slf.clone().unbind(), record.clone().unbind());
         Ok(Values { cell, name: name.into(), port, record })
     }
@@ -212,8 +163,7 @@ impl CellBuilder {
     #[pyo3(signature = (name, shape, /))]
     fn parameter(slf: &Bound<'_, Self>, name: &str, shape: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         let dims = shapes::dims(&format!("parameter {name}"), shape)?;
-        let id = slf.get().add_parameter(name, &dims)?;
-        Tensor::made(slf, Op::Parameter(id), vec![])
+        Tensor::traced(slf, |trace| trace.parameter(name, &dims))
     }
 
     /// Returns a tensor filled with one number.
@@ -221,8 +171,7 @@ impl CellBuilder {
     fn constant(slf: &Bound<'_, Self>, value: f64, shape: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         let shape = shapes::shape("constant", shape)?;
         let value = rounded(slf.get(), value)?;
-        let (var, shape) = slf.get().push(Op::Constant(value), vec![], shape)?;
-        Ok(Tensor { cell: slf.clone().unbind(), var, shape, column: false })
+        Tensor::traced(slf, |trace| trace.constant(value, shape))
     }
 
     /// Concatenates tensors along the rows.
@@ -239,8 +188,8 @@ impl CellBuilder {
     /// Raises CellError if the size is 0 or at least 2^31.
     #[pyo3(signature = (name, size, /))]
     fn index(slf: &Bound<'_, Self>, name: &str, size: u64) -> PyResult<Index> {
-        let rows = u32::try_from(size).unwrap_or(u32::MAX);
-        let table = slf.get().table(Table { name: name.into(), parameter: None, rows })?;
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        let table = slf.get().tried(|trace| trace.index(name, size))?;
         Ok(Index { cell: slf.clone().unbind(), table })
     }
 }

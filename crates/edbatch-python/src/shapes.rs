@@ -20,15 +20,10 @@ pub(crate) fn dims(what: &str, shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>>
 pub(crate) fn shape(what: &str, shape: &Bound<'_, PyAny>) -> PyResult<Shape> {
     let dims = dims(what, shape)?;
     Shape::new(&dims).ok_or_else(|| {
-        errors::cell(graph::CellError {
-            cell: String::new(),
-            operation: what.into(),
-            shapes: vec![],
-            expected: format!(
-                "a vector or a matrix of 1 to 2^31 - 1 elements, `n` or `(rows, columns)`, got \
-                 {dims:?}"
-            ),
-        })
+        let expected = format!(
+            "a vector or a matrix of 1 to 2^31 - 1 elements, `n` or `(rows, columns)`, got {dims:?}"
+        );
+        errors::cell(graph::CellError::new("", what, &[], &expected))
     })
 }
 

@@ -1,6 +1,6 @@
 //! Tensors of a cell that is being declared: each operation appends to the cell.
 
-use edbatch::graph::{Binary, Function, Normalization, Op, Shape, Var};
+use edbatch::graph::{Binary, CellError, Function, Normalization, Op, Shape, Trace, Var};
 use pyo3::prelude::*;
 use pyo3::types::{PySlice, PyTuple};
 
@@ -22,15 +22,36 @@ pub(crate) struct Tensor {
 }
 
 impl Tensor {
+    /// Makes the variable of a step of the trace.
+    pub(crate) fn traced(
+        cell: &Bound<'_, CellBuilder>,
+        step: impl FnOnce(&mut Trace) -> Result<Var, CellError>,
+    ) -> PyResult<Self> {
+        let (var, shape) = cell.get().tried(|trace| {
+            let var = step(trace)?;
+            Ok((var, trace.shape(var)))
+        })?;
+        Ok(Self { cell: cell.clone().unbind(), var, shape, column: false })
+    }
+
     /// Makes the result of an operation.
     pub(crate) fn made(
         cell: &Bound<'_, CellBuilder>,
         op: impl Into<Op>,
         operands: Vec<Var>,
     ) -> PyResult<Self> {
-        // The shape is inferred.
-        let (var, shape) = cell.get().push(op.into(), operands, Shape::Vector(1))?;
-        Ok(Self { cell: cell.clone().unbind(), var, shape, column: false })
+        Self::traced(cell, |trace| trace.push(op, &operands))
+    }
+
+    /// Makes a function of this tensor that is composed of operations.
+    fn composed(
+        slf: &Bound<'_, Self>,
+        name: &str,
+        compose: impl FnOnce(&mut Trace, Var) -> Result<Var, CellError>,
+    ) -> PyResult<Self> {
+        let cell = slf.get().cell.bind(slf.py());
+        let var = var_of(cell, slf.as_any(), name)?;
+        Self::traced(cell, |trace| compose(trace, var))
     }
 
     fn unary(slf: &Bound<'_, Self>, op: impl Into<Op>) -> PyResult<Self> {
@@ -60,7 +81,7 @@ impl Tensor {
         let other = match shapes::number(other) {
             Some(number) => {
                 let constant = Op::Constant(rounded(cell.get(), number)?);
-                let (var, shape) = cell.get().push(constant, vec![], Shape::Vector(1))?;
+                let Self { var, shape, .. } = Self::made(cell, constant, vec![])?;
                 Operand { var, shape, column: false }
             }
             None => tensor_of(cell, other, &name)?,
@@ -225,35 +246,23 @@ impl Tensor {
 
     /// The absolute value.
     fn abs(slf: &Bound<'_, Self>) -> PyResult<Self> {
-        let negative = Bound::new(slf.py(), Self::unary(slf, Op::Neg)?)?;
-        Self::with(slf, Binary::Maximum, negative.as_any())
+        Self::composed(slf, "abs", Trace::abs)
     }
 
     /// x · sigmoid(x), also known as swish.
     fn silu(slf: &Bound<'_, Self>) -> PyResult<Self> {
-        let gate = Bound::new(slf.py(), Self::unary(slf, Function::Sigmoid)?)?;
-        Self::with(slf, Binary::Mul, gate.as_any())
+        Self::composed(slf, "silu", Trace::silu)
     }
 
     /// The Gaussian error linear unit, x/2 + x/2 · erf(x/√2).
     fn gelu(slf: &Bound<'_, Self>) -> PyResult<Self> {
-        let py = slf.py();
-        let half = Bound::new(py, Self::unary(slf, Op::Scale(0.5))?)?;
-        let scaled = Self::unary(slf, Op::Scale(std::f32::consts::FRAC_1_SQRT_2))?;
-        let erf = Bound::new(py, Self::unary(&Bound::new(py, scaled)?, Function::Erf)?)?;
-        let product = Bound::new(py, Self::with(&half, Binary::Mul, erf.as_any())?)?;
-        Self::with(&half, Binary::Add, product.as_any())
+        Self::composed(slf, "gelu", Trace::gelu)
     }
 
     /// max(x, slope · x), for a slope from 0 to 1.
     #[pyo3(signature = (slope, /))]
     fn leaky_relu(slf: &Bound<'_, Self>, slope: f64) -> PyResult<Self> {
-        if !(0.0..=1.0).contains(&slope) {
-            let expected = format!("a slope from 0 to 1, got {slope}");
-            return Err(slf.get().cell.get().error("leaky_relu", &[slf.get().shape], &expected));
-        }
-        let scaled = Bound::new(slf.py(), Self::unary(slf, Op::Scale(slope as f32))?)?;
-        Self::with(slf, Binary::Maximum, scaled.as_any())
+        Self::composed(slf, "leaky_relu", |trace, x| trace.leaky_relu(x, slope as f32))
     }
 
     /// The larger of two tensors, or of a tensor and a number, element by element.
@@ -314,12 +323,7 @@ impl Tensor {
     /// multiplies the others by 1 / (1 - rate). Otherwise the vector itself.
     #[pyo3(signature = (rate, /))]
     fn dropout(slf: &Bound<'_, Self>, rate: f64) -> PyResult<Self> {
-        if rate == 0.0 {
-            let Self { cell, var, shape, column } = slf.get();
-            let (cell, var, shape, column) = (cell.clone_ref(slf.py()), *var, *shape, *column);
-            return Ok(Self { cell, var, shape, column });
-        }
-        Self::unary(slf, Op::Dropout(rate as f32))
+        Self::composed(slf, "dropout", |trace, x| trace.dropout(x, rate as f32))
     }
 
     /// The element of a vector, or the row of a matrix, whose number the call names.

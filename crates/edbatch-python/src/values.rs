@@ -1,6 +1,6 @@
 //! The values at the ports of a cell, and its index ports.
 
-use edbatch::graph::{Op, Reduction};
+use edbatch::graph::Reduction;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -9,17 +9,18 @@ use crate::network::Record;
 use crate::operand::{rounded, var_of};
 use crate::tensor::Tensor;
 
-/// Makes a tensor of each field of a record, and returns them as a named tuple.
+/// Makes a tensor of each field of the record at a port, and returns them as a named tuple.
 pub(crate) fn fields<'py>(
     cell: &Bound<'py, CellBuilder>,
     port: &str,
     record: &Record,
-    op: impl Fn(u16) -> Op,
+    (number, by): (u16, Option<Reduction>),
 ) -> PyResult<Bound<'py, PyAny>> {
     static FIELDS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = cell.py();
     let names: Vec<&str> = record.shapes.iter().map(|(name, _)| name.as_str()).collect();
-    let tensors = (0..names.len()).map(|field| Tensor::made(cell, op(field as u16), vec![]));
+    let vars = cell.get().tried(|trace| trace.fields(number, by))?.into_iter();
+    let tensors = vars.map(|var| Tensor::traced(cell, |_| Ok(var)));
     let tensors = tensors.collect::<PyResult<Vec<_>>>()?;
     FIELDS.import(py, "edbatch._fields", "fields")?.call1((port, names, tensors))
 }
@@ -42,21 +43,7 @@ pub(crate) struct Values {
 
 impl Values {
     fn reduce<'py>(&self, py: Python<'py>, by: Reduction) -> PyResult<Bound<'py, PyAny>> {
-        let (cell, port) = (self.cell.bind(py), self.port);
-        fields(cell, &self.name, self.record.get(), |field| Op::Reduce { port, field, by })
-    }
-
-    /// Returns the index of a field.
-    fn field(&self, name: &str) -> PyResult<u16> {
-        let fields = &self.record.get().shapes;
-        fields.iter().position(|(field, _)| field == name).map(|index| index as u16).ok_or_else(
-            || {
-                let names: Vec<_> = fields.iter().map(|(name, _)| name.as_str()).collect();
-                let operation = format!("field {name} of the values at {}", self.name);
-                let expected = format!("one of the fields {}", names.join(", "));
-                self.cell.get().error(&operation, &[], &expected)
-            },
-        )
+        fields(self.cell.bind(py), &self.name, self.record.get(), (self.port, Some(by)))
     }
 }
 
@@ -88,8 +75,8 @@ impl Values {
     /// Raises CellError if the number of scores does not divide the width.
     #[pyo3(signature = (scores, values, /))]
     fn softmax_sum(&self, py: Python<'_>, scores: &str, values: &str) -> PyResult<Tensor> {
-        let (scores, values) = (self.field(scores)?, self.field(values)?);
-        Tensor::made(self.cell.bind(py), Op::SoftmaxSum { port: self.port, scores, values }, vec![])
+        let cell = self.cell.bind(py);
+        Tensor::traced(cell, |trace| trace.softmax_sum(self.port, scores, values))
     }
 
     /// Scaled dot-product attention of a query over all values, whose fields `keys` and `values`
@@ -107,12 +94,13 @@ impl Values {
         scale: Option<f64>,
     ) -> PyResult<Tensor> {
         let cell = self.cell.bind(query.py());
-        let (keys, values) = (self.field(keys)?, self.field(values)?);
-        let width = self.record.get().shapes[usize::from(keys)].1.elements();
+        let builder = cell.get();
+        let index = builder.tried(|trace| trace.field(self.port, keys))?;
+        let width = self.record.get().shapes[usize::from(index)].1.elements();
         let of_head = width as f64 / f64::from(heads.max(1));
-        let scale = rounded(cell.get(), scale.unwrap_or(1.0 / of_head.sqrt()))?;
+        let scale = rounded(builder, scale.unwrap_or(1.0 / of_head.sqrt()))?;
         let query = var_of(cell, query, "attention")?;
-        let query = Tensor::made(cell, Op::Scale(scale), vec![query])?.var;
-        Tensor::made(cell, Op::Attention { port: self.port, keys, values, heads }, vec![query])
+        let fields = (keys, values);
+        Tensor::traced(cell, |trace| trace.attention(self.port, query, fields, (heads, scale)))
     }
 }

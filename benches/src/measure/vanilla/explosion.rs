@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use edbatch_graph::{
-    Binary, Cell, CellBuilder, CellError, Function, Instruction, Kind, Network, Normalization, Op,
-    RecordId, Reduction, Shape, Tensor,
+    self as graph, Arity, Cell, CellError, Instruction, Kind, Network, Op, RecordId, Reduction,
+    Shape, Trace,
 };
 
 /// The operations of a cell, in order.
@@ -127,14 +127,8 @@ impl<'a> Explosion<'a> {
     fn reduction(&mut self, by: Reduction, shape: Shape) -> Result<Kind, CellError> {
         let record = self.record(shape)?;
         self.kind(format!("{by} {shape}"), shape, |cell, _| {
-            let values = cell.many("values", record);
-            let [reduced] = match by {
-                Reduction::Sum => values.sum(),
-                Reduction::Mean => values.mean(),
-                Reduction::Max => values.max(),
-                Reduction::LogSumExp => values.log_sum_exp(),
-            };
-            reduced
+            let port = cell.port("values", record, Arity::Many)?;
+            Ok(cell.fields(port, Some(by))?[0])
         })
     }
 
@@ -162,8 +156,8 @@ impl<'a> Explosion<'a> {
         let kind = self.kind(name, instruction.shape, |cell, original| {
             let operands = vars.iter().enumerate().map(|(i, var)| match var {
                 Var::Value(_) => {
-                    let [x] = cell.one(&format!("x{i}"), records[i]);
-                    x
+                    let port = cell.port(&format!("x{i}"), records[i], Arity::One)?;
+                    Ok(cell.fields(port, None)?[0])
                 }
                 Var::Part(Instruction { op: Op::Parameter(id), .. }) => {
                     let parameter = original.parameter(*id);
@@ -174,7 +168,8 @@ impl<'a> Explosion<'a> {
                 }
                 Var::Part(_) => unreachable!("only parameters and constants are parts"),
             });
-            apply(cell, instruction.op, &operands.collect::<Vec<_>>())
+            let operands = operands.collect::<Result<Vec<_>, _>>()?;
+            cell.push(instruction.op, &operands)
         })?;
         let operands = vars.iter().filter_map(|var| match var {
             Var::Value(operand) => Some(*operand),
@@ -188,57 +183,16 @@ impl<'a> Explosion<'a> {
         &mut self,
         name: String,
         shape: Shape,
-        build: impl for<'c> FnOnce(&'c CellBuilder, &Network) -> Tensor<'c>,
+        build: impl FnOnce(&mut Trace, &Network) -> Result<graph::Var, CellError>,
     ) -> Result<Kind, CellError> {
         if let Some(&kind) = self.kinds.get(&name) {
             return Ok(kind);
         }
         let record = self.record(shape)?;
-        let original = self.original;
-        let kind = self.network.cell(&name, record, |cell| vec![build(cell, original)])?;
+        let mut trace = self.network.trace(&name, record);
+        let result = build(&mut trace, self.original)?;
+        let kind = self.network.add_traced(trace, vec![result])?;
         self.kinds.insert(name, kind);
         Ok(kind)
-    }
-}
-
-fn apply<'c>(cell: &'c CellBuilder, op: Op, x: &[Tensor<'c>]) -> Tensor<'c> {
-    match op {
-        Op::MatMul => x[0].matmul(x[1]),
-        Op::Binary(Binary::Add) => x[0] + x[1],
-        Op::Binary(Binary::Sub) => x[0] - x[1],
-        Op::Binary(Binary::Mul) => x[0] * x[1],
-        Op::Binary(Binary::Div) => x[0] / x[1],
-        Op::Neg => -x[0],
-        Op::Scale(factor) => x[0].scale(factor),
-        Op::Apply(Function::Sigmoid) => x[0].sigmoid(),
-        Op::Apply(Function::Tanh) => x[0].tanh(),
-        Op::Apply(Function::Relu) => x[0].relu(),
-        Op::Apply(Function::Exp) => x[0].exp(),
-        Op::Apply(Function::Log) => x[0].log(),
-        Op::Apply(Function::Sqrt) => x[0].sqrt(),
-        Op::Apply(Function::Erf) => x[0].erf(),
-        Op::Binary(Binary::Maximum) => x[0].maximum(x[1]),
-        Op::Binary(Binary::Minimum) => x[0].minimum(x[1]),
-        Op::Normalize(Normalization::LayerNorm(epsilon)) => x[0].layer_norm(epsilon),
-        Op::Normalize(Normalization::RmsNorm(epsilon)) => x[0].rms_norm(epsilon),
-        Op::Dot => x[0].dot(x[1]),
-        Op::Reshape(shape) => x[0].reshape(shape),
-        Op::Normalize(Normalization::Softmax) => x[0].softmax(),
-        Op::Normalize(Normalization::LogSoftmax) => x[0].log_softmax(),
-        Op::Concat => cell.concat(x),
-        Op::Slice { start, rows } => x[0].slice(start as usize, rows as usize),
-        Op::Transpose => x[0].transpose(),
-        Op::Input { .. }
-        | Op::Reduce { .. }
-        | Op::Lookup { .. }
-        | Op::Parameter(_)
-        | Op::Constant(_)
-        | Op::Dropout(_) => unreachable!("{op} is not an operation on variables"),
-        Op::Attention { .. } | Op::SoftmaxSum { .. } | Op::Select { .. } => {
-            unreachable!("no model that is measured has {op}")
-        }
-        Op::Adjoint(_) => {
-            unreachable!("{op} is in adjoint cells only")
-        }
     }
 }

@@ -59,7 +59,7 @@ impl Derivation<'_> {
             (Op::Dropout(_), _) => unreachable!("cells are stored without dropout"),
             (Op::Adjoint(_), _) => {
                 let expected = "an operation that is not only in adjoint cells";
-                return Err(CellError::new(self.cell.name(), &op.to_string(), &[shape], expected));
+                return Err(CellError::new(self.cell.name(), op.to_string(), &[shape], expected));
             }
             (op, _) => unreachable!("{op} has all its operands"),
         }

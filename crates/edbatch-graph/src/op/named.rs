@@ -1,7 +1,7 @@
 //! Enums whose variants have a name each.
 
-/// Declares an enum, with all its variants and their names. The names are those of files and of
-/// messages; `Display` prints them.
+/// Declares an enum, with a list of its variants and a name for each. Files and messages have these
+/// names; `Display` prints them.
 macro_rules! named {
     ($(#[$doc:meta])* pub enum $Type:ident {
         $($(#[$variant_doc:meta])* $Variant:ident = $name:literal,)*

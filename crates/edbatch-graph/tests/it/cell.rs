@@ -147,7 +147,7 @@ fn unary_operations_infer_every_shape() {
         for size in 1..4 {
             let fits = (size == a.rows_and_columns().0).then_some(row);
             let got = infer(&[a], |cell, of| of[0].select(cell.index("index", size)));
-            check("select", &[a], got, fits);
+            check("select by index 0", &[a], got, fits);
         }
         let transposed = match a {
             Vector(_) => None,
@@ -282,7 +282,8 @@ fn invalid_cells_are_errors() {
             let [h, c] = cell.one("previous", state);
             vec![h.select(cell.index("tag", 5)), c]
         }),
-        "cell step: select of [4]: expected 5 elements or rows, the size of the index port tag",
+        "cell step: select by index 0 of [4]: expected 5 elements or rows, the size of the index \
+         port tag",
     );
     check(
         message(|cell, state| {
@@ -308,12 +309,12 @@ fn invalid_cells_are_errors() {
     );
     check(
         message(|cell, _| vec![cell.lookup("token", "embed", &[9])]),
-        "cell step: lookup token: expected a table of vectors or matrices of fewer than 2^31 \
+        "cell step: table token: expected a table of vectors or matrices of fewer than 2^31 \
          elements, got [9]",
     );
     check(
         message(|cell, _| vec![cell.constant(1.0, Vector(0))]),
-        "cell step: constant of [0]: expected at least one element and fewer than 2^31",
+        "cell step: constant 1 of [0]: expected at least one element and fewer than 2^31",
     );
 }
 

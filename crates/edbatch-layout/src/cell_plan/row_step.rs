@@ -12,7 +12,7 @@ use super::{Base, CellStep, Place};
 /// What the kernel reads and writes follows from its [`Signature`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RowStep {
-    /// What is computed.
+    /// The computation.
     pub kernel: RowKernel,
     /// The places of the operands, then places without meaning.
     pub from: [Place; 2],
@@ -57,7 +57,7 @@ pub enum RowKernel {
     },
 }
 
-/// How many elements of each call an operand or a result has.
+/// The number of elements of an operand or of a result, for each call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
     /// One for each row.
@@ -68,7 +68,7 @@ pub enum Extent {
     All,
 }
 
-/// What a [`RowKernel`] is to those who do not run it.
+/// The operands, the result and the cost of a [`RowKernel`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Signature {
     /// The name in plans and drawings.

@@ -50,7 +50,7 @@ pub(super) enum Expression {
     Binary(Binary, Term, Term),
     /// 1 if the first element is larger, ½ if they are equal, else 0.
     Larger(Term, Term),
-    /// An element times the slope of an activation function, of which the other is the result.
+    /// An element times the slope of an activation function, computed from the function's result.
     Slope(Slope, Term, Term),
     /// An element of a list after a softmax or norm; `by` is the function's number and ε's bits.
     Normalized { list: Term, element: u32, by: (u8, u32) },

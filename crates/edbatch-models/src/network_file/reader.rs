@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use edbatch_graph::{
-    Arity, CellError, CellParts, Network, ParameterId, Port, RecordId, Shape, Table, Var,
+    Arity, At, CellError, CellParts, Network, ParameterId, Port, RecordId, Shape, Table, Var,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -85,15 +85,14 @@ impl<'a> Reader<'a> {
 
     /// The error of a declaration.
     fn invalid(&self, raw: &RawValue, error: &CellError) -> JsonFault {
-        let CellError { cell, operation, shapes, expected } = error;
+        let CellError { cell, at, shapes, expected, got, .. } = error;
         let shapes: Vec<String> = shapes.iter().map(Shape::to_string).collect();
         let of = if shapes.is_empty() { "" } else { " of " };
         let place = if cell.is_empty() { String::new() } else { format!("cell {cell}: ") };
-        let place = format!("{place}{operation}{of}{}", shapes.join(" and "));
-        // An expectation of a declaration may say what was found.
-        match expected.rsplit_once(", got ") {
-            Some((expected, got)) => self.fault(raw, expected, got).within(&place),
-            None => JsonFault { got: place, ..self.fault(raw, expected, "") },
+        let place = format!("{place}{at}{of}{}", shapes.join(" and "));
+        match got {
+            Some(got) => self.fault(raw, &**expected, &**got).within(&place),
+            None => JsonFault { got: place, ..self.fault(raw, &**expected, "") },
         }
     }
 
@@ -217,10 +216,10 @@ impl<'a> Reader<'a> {
         let added = self.network.infer_shapes(&mut parts);
         let added = added.and_then(|()| self.network.add_cell(parts));
         added.map(drop).map_err(|error| {
-            // The error of an operation begins with its variable.
-            let var = error.operation.strip_prefix('v').and_then(|var| var.split(',').next());
-            let var = var.and_then(|var| var.parse::<usize>().ok());
-            let operation = var.and_then(|var| operations.0.get(var).copied());
+            let operation = match error.at {
+                At::Operation { var: Some(var), .. } => operations.0.get(var.index()).copied(),
+                _ => None,
+            };
             self.invalid(operation.unwrap_or(raw), &error)
         })
     }

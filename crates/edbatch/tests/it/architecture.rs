@@ -56,7 +56,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The names in all sections of a manifest that list dependencies, but for those of tests.
+/// The names that a manifest lists as dependencies, without those of tests.
 fn dependencies(manifest: &str) -> Vec<&str> {
     let (mut names, mut is_list) = (Vec::new(), false);
     for line in manifest.lines() {

@@ -6,8 +6,9 @@ mod equations;
 use std::sync::Arc;
 
 use edbatch_graph::{
-    AdjointOp, Arity, Binary, CellParts, Dag, Function, Graph, Instruction, Kind, Network, NodeId,
-    Normalization, Op, ParameterId, RecordId, Reduction, Schedule, Shape, Slope, Value, Var,
+    AdjointOp, Arity, At, Binary, CellParts, Dag, Function, Graph, Instruction, Kind, Network,
+    NodeId, Normalization, Op, ParameterId, RecordId, Reduction, Schedule, Shape, Slope, Value,
+    Var,
 };
 use edbatch_layout::{
     CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, Want, check, check_cell,
@@ -254,12 +255,16 @@ fn check_seed(seed: u64) -> Changed {
         if let Err(error) = spoilt.add_cell(parts.clone()) {
             assert_eq!(kind, changed, "{error}");
             assert_eq!(spoilt, before, "an invalid cell changes nothing");
-            assert_eq!(error.cell, cell.name());
-            let operation = error.operation.split(',').next().expect("the operation");
-            let named = operation.strip_prefix('v').and_then(|var| var.parse::<usize>().ok());
-            let is_part =
-                ["cell", "return", "port", "table"].iter().any(|&part| operation.starts_with(part));
-            assert!(named.is_some_and(|var| var < parts.instructions.len()) || is_part, "{error}");
+            assert_eq!(&*error.cell, cell.name());
+            let is_found = match &error.at {
+                At::Operation { var, .. } => {
+                    var.is_some_and(|v| v.index() < parts.instructions.len())
+                }
+                At::Declaration(what) => {
+                    ["cell", "return", "port", "table"].iter().any(|&part| what.starts_with(part))
+                }
+            };
+            assert!(is_found, "{error}");
             assert!(!error.expected.is_empty());
             let Some(declared) = declared else { return Changed::Refused };
             let declared = declared.expect_err("the parts have a fault");

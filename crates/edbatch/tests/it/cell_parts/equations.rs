@@ -18,9 +18,9 @@ pub(crate) fn declare(network: &mut Network, parts: &CellParts) -> Option<Result
     let has_record = usize::from(parts.record.0) < declarations.records().len();
     match &declared {
         // Parts have this fault first, equations last.
-        Err(error) if !has_record && error.operation != "cell" => None,
+        Err(error) if !has_record && error.at != "cell".into() => None,
         // Equations that end early end at a fault, or for lack of words. Then outputs are missing.
-        Err(error) if !is_whole && error.operation == "return" => None,
+        Err(error) if !is_whole && error.at == "return".into() => None,
         _ => Some(declared),
     }
 }
