@@ -14,9 +14,9 @@ pub struct CellError {
     pub at: At,
     /// The shapes of the operands.
     pub shapes: Vec<Shape>,
-    /// What was expected.
+    /// The expected operands or names.
     pub expected: Box<str>,
-    /// What was found instead, unless the shapes say it.
+    /// The operands or names instead, unless the shapes tell them.
     pub got: Option<Box<str>>,
 }
 

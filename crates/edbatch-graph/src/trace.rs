@@ -10,8 +10,8 @@ use crate::{
 /// A cell that is being declared. Each operation is checked when it is added, and its shape is
 /// inferred, so an error is raised at the line that causes it.
 ///
-/// [`CellBuilder`](crate::CellBuilder) writes equations with operators on top of it, and so does the
-/// Python package. After an error the cell is as before the call.
+/// [`CellBuilder`](crate::CellBuilder) writes equations with operators on top of it, and so does
+/// the Python package. After an error the cell is as before the call.
 ///
 /// ```
 /// use edbatch_graph::{Arity, Function, Network, Shape};

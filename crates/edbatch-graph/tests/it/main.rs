@@ -4,6 +4,7 @@ mod append;
 mod call;
 mod cell;
 mod cell_parts;
+mod compose;
 mod dags;
 mod errors;
 mod growing;

@@ -1,5 +1,6 @@
 //! Tests of the engine and the trainer with whole networks, and of the rules for the sources.
 
+mod adding;
 mod architecture;
 mod arg_max;
 mod bf16;
