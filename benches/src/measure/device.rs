@@ -3,12 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use edbatch_cuda::measure::{Experiment, Hardware, Probe};
+use edbatch_cuda::measure::{Hardware, ProbeDevice};
 use edbatch_cuda::{self as cuda, CudaOptions, EmulatedDevice};
 use edbatch_layout::Program;
 use edbatch_runtime::{Backend, BackendError, Parameters};
 
 use crate::Failure;
+use crate::measure::gpu::experiment::Experiment;
 use crate::spread::Spread;
 
 /// Number of samples of the device's peak.
@@ -19,7 +20,7 @@ const SEED: u32 = 7;
 /// A device that loads programs.
 pub enum Device {
     /// NVIDIA's device number 0, with the kernels that measure it.
-    Cuda(Box<Probe>),
+    Cuda(Box<ProbeDevice>),
     /// This machine's processor running the same kernels. Its times are meaningless.
     Emulated(EmulatedDevice),
 }
@@ -30,11 +31,11 @@ impl Device {
         if emulated {
             return Ok(Self::Emulated(EmulatedDevice::new(SEED)));
         }
-        Ok(Self::Cuda(Box::new(Probe::open(0)?)))
+        Ok(Self::Cuda(Box::new(ProbeDevice::open(0)?)))
     }
 
     /// Returns the probe of NVIDIA's device.
-    pub fn probe(&self) -> Option<&Probe> {
+    pub fn probe(&self) -> Option<&ProbeDevice> {
         match self {
             Self::Cuda(probe) => Some(probe),
             Self::Emulated(_) => None,
@@ -76,7 +77,7 @@ impl Device {
     /// Measures the peak of multiply-adds in 1e9 FLOPs a second; `None` for the emulated device.
     pub fn peak_gflops(&self) -> Result<Option<f64>, Failure> {
         let Self::Cuda(probe) = self else { return Ok(None) };
-        let measured = probe.measure(Experiment::MultiplyAdds, SAMPLES)?;
+        let measured = Experiment::MultiplyAdds.measure(probe, SAMPLES)?;
         let rates: Vec<f64> = measured.device.iter().map(|ns| measured.work / ns).collect();
         Ok(Some(Spread::of(&rates).median))
     }

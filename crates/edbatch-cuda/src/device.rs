@@ -66,7 +66,7 @@ impl Kernel {
 
 /// The owner of memory: the device or the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Side {
+pub enum Side {
     /// Device memory.
     Device,
     /// Pinned host memory that the device can read and write.
@@ -162,9 +162,6 @@ impl TeamPart {
         }
     }
 }
-
-/// The size of `Barrier` of `kernels/barrier.h`, in words.
-pub(crate) const BARRIER_WORDS: usize = 4;
 
 /// The size of the two barriers of a team, `TeamBarrier` of `kernels/team.h`, in words.
 pub(crate) const TEAM_BARRIER_WORDS: usize = 32;

@@ -23,13 +23,13 @@ use super::team_pool::TeamPool;
 use memory::NvidiaMemory;
 
 /// The number of threads of a block: `THREADS` of `kernels/block.h`.
-const THREADS: u32 = 256;
+pub const THREADS: u32 = 256;
 
 /// The minimum compute capability.
 const OLDEST: (u32, u32) = (8, 0);
 
 /// The time that a block waits at its team's barrier: a thousand times the longest wave.
-const TIMEOUT: Duration = Duration::from_secs(2);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A device and its streams.
 #[derive(Debug)]

@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
-use edbatch_cuda::measure::{Experiment, Launching, Probe};
+use edbatch_cuda::measure::{Launching, ProbeDevice};
 
 use crate::Failure;
+use crate::measure::gpu::experiment::{self, Experiment};
 use crate::measure::gpu::probe::SAMPLES;
 use crate::record::finding::{Finding, Outcome};
 use crate::spread::Spread;
@@ -17,7 +18,7 @@ const TEAM: u32 = 16;
 
 /// Measures latencies until a deadline.
 pub(super) fn latencies(
-    probe: &Probe,
+    probe: &ProbeDevice,
     until: Instant,
     mut progress: impl FnMut(&str),
 ) -> Result<Vec<Finding>, Failure> {
@@ -35,7 +36,7 @@ pub(super) fn latencies(
         ("cooperative", Launching::Cooperative, 1),
         ("cooperative on all SMs", Launching::Cooperative, processors),
     ] {
-        let measured = probe.measure(Experiment::Launch { how, blocks }, 10 * SAMPLES)?;
+        let measured = Experiment::Launch { how, blocks }.measure(probe, 10 * SAMPLES)?;
         add(&format!("launch, {name}: each of 16 in a row"), &measured.device);
         add(&format!("launch, {name}: the call"), &measured.call);
         add(&format!("launch, {name}: until the host sees its end"), &measured.host);
@@ -53,7 +54,7 @@ pub(super) fn latencies(
             findings.push(Finding::new("latencies", "latencies", Outcome::Stopped, note));
             return Ok(findings);
         }
-        let measured = probe.measure(Experiment::Barriers { teams, blocks }, SAMPLES)?;
+        let measured = Experiment::Barriers { teams, blocks }.measure(probe, SAMPLES)?;
         let each: Vec<f64> = measured.device.iter().map(|ns| ns / measured.work).collect();
         let beside = if teams > 1 { ", 8 teams side by side" } else { "" };
         add(&format!("barrier of {blocks} blocks{beside}"), &each);
@@ -62,7 +63,8 @@ pub(super) fn latencies(
     // Eight mini-batches of separate engines are eight launches.
     if 8 * TEAM <= processors {
         progress("launches side by side");
-        let [one, eight] = [1, 8].map(|launches| probe.side_by_side(launches, TEAM, SAMPLES));
+        let [one, eight] =
+            [1, 8].map(|launches| experiment::side_by_side(probe, launches, TEAM, SAMPLES));
         let (one, eight) = (one?, eight?);
         add("a launch of many barriers, until the host sees its end", &one);
         add("eight such launches on eight streams", &eight);
@@ -78,7 +80,7 @@ pub(super) fn latencies(
         ("write of 32 KB", Experiment::WriteBack { blocks: TEAM, bytes: COMMAND_LIST }),
         ("write of 4 MB", Experiment::WriteBack { blocks: TEAM, bytes: 4 << 20 }),
     ] {
-        let measured = probe.measure(experiment, SAMPLES)?;
+        let measured = experiment.measure(probe, SAMPLES)?;
         add(&format!("{name}, with its launch, on the device"), &measured.device);
         add(&format!("{name}, until the host sees its end"), &measured.host);
     }

@@ -1,8 +1,9 @@
 //! The part `probe`: hardware, bandwidths and peak of the device.
 
-use edbatch_cuda::measure::{self, Experiment, Probe};
+use edbatch_cuda::measure::{self, ProbeDevice};
 
 use crate::Failure;
+use crate::measure::gpu::experiment::Experiment;
 use crate::record::finding::{Finding, Outcome};
 
 /// Number of samples of each figure.
@@ -13,7 +14,7 @@ const COPIES: [(&str, usize); 2] =
     [("copy in memory, read and written", 256 << 20), ("copy in the cache", 8 << 20)];
 
 /// Measures bandwidths and the peak of multiply-adds.
-pub(super) fn probe(probe: &Probe) -> Result<Vec<Finding>, Failure> {
+pub(super) fn probe(probe: &ProbeDevice) -> Result<Vec<Finding>, Failure> {
     let hardware = probe.hardware();
     let compiler = match measure::compiler() {
         Some((major, minor)) => format!("NVRTC {major}.{minor}"),
@@ -26,11 +27,11 @@ pub(super) fn probe(probe: &Probe) -> Result<Vec<Finding>, Failure> {
     );
     let mut findings = vec![Finding::new("probe", "the device", Outcome::Passed, note)];
     for (what, bytes) in COPIES {
-        let measured = probe.measure(Experiment::Copy { bytes }, SAMPLES)?;
+        let measured = Experiment::Copy { bytes }.measure(probe, SAMPLES)?;
         let rates: Vec<f64> = measured.device.iter().map(|ns| measured.work / ns).collect();
         findings.push(Finding::measured("probe", what, &rates, "GB/s"));
     }
-    let measured = probe.measure(Experiment::MultiplyAdds, SAMPLES)?;
+    let measured = Experiment::MultiplyAdds.measure(probe, SAMPLES)?;
     let rates: Vec<f64> = measured.device.iter().map(|ns| measured.work / ns / 1e3).collect();
     findings.push(Finding::measured("probe", "FMA peak", &rates, "TFLOP/s"));
     Ok(findings)

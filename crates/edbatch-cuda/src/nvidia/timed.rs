@@ -1,14 +1,15 @@
 //! Launches of the probe kernel, timed by the device, and attributes of a device.
 
 use std::ffi::c_void;
+use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
 use cudarc::driver::{CudaContext, result, sys};
 
-use super::{Nvidia, NvidiaProgram, THREADS, failed};
+use super::{Nvidia, NvidiaMemory, NvidiaProgram, THREADS, failed};
 use crate::CudaError;
-use crate::device::Properties;
+use crate::device::{Device, Properties};
 use crate::measure::{Hardware, Launching, ProbeArguments};
 
 impl Nvidia {
@@ -61,6 +62,22 @@ impl Nvidia {
             }
         };
         launched.map_err(failed("a launch of the probe kernel"))
+    }
+
+    /// Copies words of memory to the host, after all earlier launches of waves.
+    pub(crate) fn read(
+        &self,
+        memory: &NvidiaMemory,
+        words: Range<usize>,
+    ) -> Result<Vec<u32>, CudaError> {
+        self.bind()?;
+        self.wait()?;
+        assert!(words.end <= memory.words, "words {words:?} of {}", memory.words);
+        let mut read = vec![0; words.len()];
+        let address = memory.address + 4 * words.start as u64;
+        // SAFETY: the allocation has these words, and the copy has ended when the call returns.
+        let copied = unsafe { result::memcpy_dtoh_sync(&mut read, address) };
+        copied.map(|()| read).map_err(failed("copying from the device"))
     }
 
     /// Returns the nanoseconds between the start and the end of the launches that `launch` makes,
