@@ -18,13 +18,15 @@
 //! all blocks of a team share ([`slices`](crate::PhaseEntry::slices) is 0) come first. Scratch
 //! follows the plan's arena, and each wave of steps reuses it.
 
+mod jobs;
+
 use std::fmt;
 use std::mem;
 
-use edbatch_layout::{CellPlan, Operand, Plan, Program, ValueRow, Want};
+use edbatch_layout::{CellPlan, Operand, Plan, Program};
 
 use crate::CudaError;
-use crate::phase_table::{PhaseEntry, PhaseTable};
+use crate::phase_table::PhaseTable;
 use crate::waves::WaveFinder;
 
 /// The maximum number of calls of a cell in one job.
@@ -115,7 +117,6 @@ impl CommandList {
         let waves = usize::from(given) + self.phase_waves(table, plan) + usize::from(wanted);
         self.words.clear();
         self.words.resize(waves + 2, 0);
-        self.words[0] = waves as u32;
         let steps_at = self.lay_out_jobs(program, table, plan, (initial, stayed))?;
         self.write_steps(plan, steps_at);
         Ok(())
@@ -198,91 +199,6 @@ impl CommandList {
         self.order.chunk_by(|a, b| a.0 == b.0).map(of_wave).sum()
     }
 
-    /// Writes the index of each wave's first job, all jobs, and the pieces of rows. Returns the
-    /// index at which the steps begin in the array.
-    fn lay_out_jobs(
-        &mut self,
-        program: &Program,
-        table: &PhaseTable,
-        plan: &Plan,
-        given: (usize, usize),
-    ) -> Result<usize, CudaError> {
-        let Self { words, order, steps, from_steps, from_pieces, pieces, .. } = self;
-        from_steps.clear();
-        from_pieces.clear();
-        pieces.clear();
-        let mut wave = 1;
-        let mut begin = |words: &mut Vec<u32>| {
-            words[wave] = words.len() as u32;
-            wave += 1;
-        };
-        if !plan.given.is_empty() {
-            begin(words);
-            give(words, program, &plan.given, given);
-        }
-        // The steps' numbers follow all jobs. Until these are written, positions are relative.
-        let mut at = 0;
-        for (step, of_step) in steps.iter_mut().enumerate() {
-            of_step.0 = at;
-            at += 3 + 3 * plan.operands_of(step).len() as u32;
-        }
-        for of_wave in order.chunk_by(|a, b| a.0 == b.0) {
-            let most = of_wave.iter().map(|&(_, step)| table.of(&plan.steps[step as usize]).len());
-            for phase in 0..most.max().unwrap_or(0) {
-                begin(words);
-                let of_phase = of_wave.iter().filter_map(|&(_, step)| {
-                    let number = table.of(&plan.steps[step as usize]).nth(phase)?;
-                    Some((step as usize, number, &table.entries()[number as usize]))
-                });
-                // Jobs that all blocks of a team share come first.
-                let undivided = of_phase.clone().filter(|(.., entry)| entry.slices == 0);
-                let divided = of_phase.filter(|(.., entry)| entry.slices > 0);
-                for (step, number, entry) in undivided.chain(divided) {
-                    let &PhaseEntry { slices, .. } = entry;
-                    let calls = plan.steps[step].calls;
-                    for first in (0..calls).step_by(TILE as usize) {
-                        let count = TILE.min(calls - first);
-                        for slice in 0..slices.max(1) {
-                            from_steps.push(words.len() + 1);
-                            let step = steps[step].0;
-                            words.extend([number, step, first, count, slice, slices]);
-                        }
-                    }
-                }
-            }
-        }
-        (self.outputs, self.indices, self.stay) = (0, 0, 0);
-        if !plan.wanted.is_empty() {
-            begin(words);
-            for &(row, want) in &plan.wanted {
-                match want {
-                    Want::Elements => copy(words, CopyJob::Output, program, row, &mut self.outputs),
-                    Want::Stay => copy(words, CopyJob::Stay, program, row, &mut self.stay),
-                    Want::ArgMax => {
-                        let widths = fields(program, row).map(|(_, width)| u64::from(width));
-                        check(2 * widths.sum::<u64>(), "twice the elements of an argmax")?;
-                        let before = pieces.len() as u32;
-                        pieces.extend(fields(program, row).flat_map(|(start, len)| [start, len]));
-                        from_pieces.push(words.len() + 1);
-                        let count = (pieces.len() as u32 - before) / 2;
-                        let to = self.indices as u32;
-                        words.extend([CopyJob::ArgMax as u32, before, count, to, 0, 0]);
-                        self.indices += 1;
-                    }
-                }
-            }
-        }
-        check(self.outputs.max(self.stay) as u64, "results")?;
-        check_length((words.len() + pieces.len()) as u64 + numbers_of_steps(plan))?;
-        let end = words.len() as u32;
-        words[wave] = end;
-        let steps_at = end + pieces.len() as u32;
-        from_pieces.iter().for_each(|&word| words[word] += end);
-        from_steps.iter().for_each(|&word| words[word] += steps_at);
-        words.extend(&*pieces);
-        Ok(steps_at as usize)
-    }
-
     /// Writes the number of calls, the places and the operands of each step, and the plan's lists.
     fn write_steps(&mut self, plan: &Plan, steps_at: usize) {
         debug_assert_eq!(self.words.len(), steps_at);
@@ -342,43 +258,6 @@ pub(crate) fn scratch(cell: &CellPlan) -> (Vec<(u32, u32)>, u32) {
 /// Returns the distance between rows of scratch that hold `width` floats each, in floats.
 fn scratch_width(width: u32) -> u32 {
     width.next_multiple_of(4)
-}
-
-/// Writes the jobs that copy the given rows into the arena: the first `initial` from the host, the
-/// next `stayed` from the previous plan, the rest from the host.
-fn give(
-    words: &mut Vec<u32>,
-    program: &Program,
-    given: &[ValueRow],
-    (initial, stayed): (usize, usize),
-) {
-    let (mut from_host, mut from_stayed) = (0, 0);
-    for (index, &row) in given.iter().enumerate() {
-        let stays = (initial..initial + stayed).contains(&index);
-        let (what, from) = match stays {
-            true => (CopyJob::Stayed, &mut from_stayed),
-            false => (CopyJob::Given, &mut from_host),
-        };
-        for (start, len) in fields(program, row) {
-            words.extend([what as u32, *from, start, len, 0, 0]);
-            *from += len;
-        }
-    }
-}
-
-/// Writes the jobs that copy a row's fields out of the arena, to consecutive places from `to` on.
-fn copy(words: &mut Vec<u32>, what: CopyJob, program: &Program, row: ValueRow, to: &mut usize) {
-    for (start, len) in fields(program, row) {
-        words.extend([what as u32, start, *to as u32, len, 0, 0]);
-        *to += len as usize;
-    }
-}
-
-/// Returns the start and the number of elements of each field of a row.
-fn fields(program: &Program, row: ValueRow) -> impl Iterator<Item = (u32, u32)> + use<'_> {
-    let layout = program.record(row.record);
-    let starts = layout.offsets.iter().map(move |&offset| row.start + offset);
-    starts.zip(layout.widths.iter().copied())
 }
 
 /// One line per wave: `wave 1: phase 0 of step @40, calls 0..3, slice 0/2; …`.

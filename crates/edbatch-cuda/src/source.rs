@@ -6,13 +6,10 @@
 use std::cell::Cell;
 use std::fmt::Write;
 
-use edbatch_graph::{Normalization, Reduction};
+use edbatch_graph::Reduction;
 use edbatch_layout::{
-    Base, CellPlan, CellStep, Elementwise, Place, Program, RowKernel, RowStep, Scores, Weight,
+    Base, CellPlan, CellStep, Elementwise, Place, Program, RowKernel, RowStep, Weight,
 };
-
-/// The reason why the steps of gradients have no source.
-const ADJOINT: &str = "adjoint cells are refused when a program is loaded";
 
 use super::DevicePrecision;
 use super::command_list::{CopyJob, scratch};
@@ -30,7 +27,12 @@ macro_rules! line {
     };
 }
 
+mod attention;
 mod products;
+mod rows;
+
+/// The reason why the steps of gradients have no source.
+const ADJOINT: &str = "adjoint cells are refused when a program is loaded";
 
 /// The maximum number of recurrent stacks in a program whose threads multiply eight rows of a stack
 /// at a time. With more, a kernel takes over 200 registers per thread.
@@ -178,66 +180,6 @@ impl<'a> PhaseWriter<'a> {
         line!(text, "    }}");
     }
 
-    fn normalize(&self, by: Normalization, step: &RowStep, text: &mut String) {
-        let RowStep { from: [from, _], rows, columns: width, out, .. } = step;
-        let column = "first + i";
-        let (from, to) = (self.read(*from, "call", column), self.write_to(*out, "call", column));
-        let (function, option) = match by {
-            Normalization::Softmax => ("softmax_row", "false".into()),
-            Normalization::LogSoftmax => ("softmax_row", "true".into()),
-            Normalization::LayerNorm(epsilon) => {
-                ("norm_row", format!("{}, true", constant(epsilon)))
-            }
-            Normalization::RmsNorm(epsilon) => {
-                ("norm_row", format!("{}, false", constant(epsilon)))
-            }
-        };
-        line!(text, "        block.superstep([&](u32 t) {{");
-        line!(text, "            if (t >= j.count * units.count) return;");
-        line!(text, "            u32 call = j.first + t;");
-        line!(text, "            for (u32 first = 0; first < {}; first += {width})", rows * width);
-        line!(text, "                {function}({width}, [&](u32 i) {{ return {from}; }},");
-        line!(text, "                        [&](u32 i, float x) {{ {to} = x; }}, {option});");
-        line!(text, "        }});");
-    }
-
-    fn attention(&self, step: &CellStep, text: &mut String) {
-        let CellStep::Attention { port, scores, values, heads, width, out } = step else {
-            unreachable!("called for attention")
-        };
-        let field = |offset: u32, column: &str| {
-            format!("fresh(a.arena + all.rows[v]{} + {column})", plus(offset))
-        };
-        let of_head = width / heads;
-        let score = match scores {
-            Scores::Field(scores) => field(*scores, "head"),
-            Scores::Keys { query, keys, width } => {
-                let of_head = width / heads;
-                let column = format!("head * {of_head} + i");
-                let (query, key) = (self.read(*query, "call", &column), field(*keys, &column));
-                format!(
-                    "dot_rows({of_head}, [&](u32 i) {{ return {query}; }}, [&](u32 i) {{ return \
-                     {key}; }})"
-                )
-            }
-        };
-        let column = format!("head * {of_head} + c");
-        let value = field(*values, &column);
-        let (written, to) =
-            (self.read(*out, "call", &column), self.write_to(*out, "call", &column));
-        let operand = self.tables() + usize::from(*port);
-        line!(text, "        u32 calls = units.count == 0 ? 0 : j.count;");
-        line!(text, "        for (u32 call = j.first; call < j.first + calls; ++call) {{");
-        line!(text, "            Values all(a.commands, j.operand({operand}), call);");
-        line!(text, "            for (u32 head = 0; head < {heads}; ++head)");
-        line!(text, "                attend(block, all.count, {of_head},");
-        line!(text, "                       [&](u32 v) {{ return {score}; }},");
-        line!(text, "                       [&](u32 v, u32 c) {{ return {value}; }},");
-        line!(text, "                       [&](u32 c) {{ return {written}; }},");
-        line!(text, "                       [&](u32 c, float x) {{ {to} = x; }});");
-        line!(text, "        }}");
-    }
-
     /// Writes the C++ code by which a thread runs unit `u` of a step for one call.
     fn element(&self, step: &CellStep, text: &mut String) {
         match step {
@@ -288,36 +230,6 @@ impl<'a> PhaseWriter<'a> {
                 unreachable!("done by blocks")
             }
             CellStep::AttentionBack { .. } => unreachable!("{ADJOINT}"),
-        }
-    }
-
-    /// Returns the C++ expression of unit `u` of a step on rows.
-    fn row_element(&self, step: &RowStep) -> String {
-        let RowStep { kernel, from: [from, right], rows, columns, .. } = *step;
-        match kernel {
-            RowKernel::Copy => self.read(from, "call", "u"),
-            RowKernel::Fill(value) => constant(value),
-            RowKernel::Expand => self.read(from, "call", &format!("u / {columns}")),
-            RowKernel::Transpose => {
-                self.read(from, "call", &format!("u % {rows} * {columns} + u / {rows}"))
-            }
-            RowKernel::Dot => {
-                let column = format!("u * {columns} + i");
-                let [left, right] = [from, right].map(|place| self.read(place, "call", &column));
-                format!(
-                    "dot_rows({columns}, [&](u32 i) {{ return {left}; }}, [&](u32 i) {{ return \
-                     {right}; }})"
-                )
-            }
-            RowKernel::Select(table) => {
-                let index = self.start(usize::from(table), "call");
-                self.read(from, "call", &format!("{index} * {columns} + u"))
-            }
-            RowKernel::Normalize(_) => unreachable!("a thread computes a row"),
-            RowKernel::Fold | RowKernel::Share(_) | RowKernel::Ties { .. } => {
-                unreachable!("{ADJOINT}")
-            }
-            RowKernel::OneHot(_) => unreachable!("{ADJOINT}"),
         }
     }
 
