@@ -33,21 +33,18 @@ fn evaluate(
     operands: &[&Tensor],
     terms: &mut Terms,
 ) -> Vec<Term> {
-    let offset = |port: u16, field: u16| {
-        let record = program.network()[kind].ports()[usize::from(port)].record;
-        program.record(record).offsets[usize::from(field)]
-    };
+    let field = |port, field| field_of(program, kind, port, field);
     let count = shape.elements() as u32;
     let mut sources = |expression: &dyn Fn(u32) -> Expression| {
         (0..count).map(|element| terms.of(expression(element))).collect()
     };
     match *op {
-        Op::Input { port, field } => {
-            let first = offset(port, field);
+        Op::Input { port, field: of } => {
+            let (first, _) = field(port, of);
             sources(&|element| Expression::Port { port, element: first + element })
         }
-        Op::Reduce { port, field, by } => {
-            let first = offset(port, field);
+        Op::Reduce { port, field: of, by } => {
+            let (first, _) = field(port, of);
             sources(&|element| Expression::Reduced { port, element: first + element, by })
         }
         Op::Lookup { table } => sources(&|element| Expression::Table { table, element }),
@@ -70,37 +67,15 @@ fn evaluate(
         }
         Op::Reshape(_) => operands[0].elements.clone(),
         Op::Select { table } => terms.select(table, &operands[0].elements, count),
-        Op::Adjoint(AdjointOp::OneHot { table }) => terms.one_hot(table, count),
-        Op::Adjoint(AdjointOp::Ties { port, field }) => {
-            terms.ties(port, offset(port, field), &operands[0].elements)
-        }
-        Op::Adjoint(AdjointOp::AttentionBack { port, keys, values, heads }) => {
-            let record = program.network()[kind].ports()[usize::from(port)].record;
-            let widths = &program.record(record).widths;
-            let field = |field: u16| (offset(port, field), widths[usize::from(field)]);
-            let of = AttentionFields { port, keys: field(keys), values: field(values), heads };
-            terms.attention_back(of, &operands[0].elements, &operands[1].elements)
-        }
         Op::Attention { port, keys, values, heads } => {
             let query = Some(&*operands[0].elements);
-            let (keys, values) = (offset(port, keys), offset(port, values));
+            let ((keys, _), (values, _)) = (field(port, keys), field(port, values));
             terms.attention(port, (query, keys), (heads, values, count))
         }
         Op::SoftmaxSum { port, scores, values } => {
-            let record = program.network()[kind].ports()[usize::from(port)].record;
-            let heads = program.record(record).widths[usize::from(scores)];
-            let (scores, values) = (offset(port, scores), offset(port, values));
+            let ((scores, heads), (values, _)) = (field(port, scores), field(port, values));
             terms.attention(port, (None, scores), (heads, values, count))
         }
-        // A product with one term in each sum.
-        Op::Adjoint(AdjointOp::Outer) => {
-            terms.product(&operands[0].elements, &operands[1].elements, 1)
-        }
-        Op::Adjoint(AdjointOp::Fold(to)) => {
-            let elements = &operands[0].elements;
-            terms.fold(elements, elements.len() / to.elements())
-        }
-        Op::Adjoint(AdjointOp::Share { port }) => terms.share(port, &operands[0].elements),
         Op::Concat => operands.iter().flat_map(|operand| operand.elements.clone()).collect(),
         Op::Slice { start, rows } => {
             let columns = operands[0].shape.rows_and_columns().1;
@@ -112,14 +87,52 @@ fn evaluate(
             let at = |i: usize| operands[0].elements[i % rows * columns + i / rows];
             (0..rows * columns).map(at).collect()
         }
-        op => (0..shape.elements())
-            .map(|element| {
-                let operands: Vec<Term> =
-                    operands.iter().map(|operand| operand.repeated(*shape, element)).collect();
-                terms.elementwise(op, &operands).expect("all others are element-wise")
-            })
-            .collect(),
+        Op::Adjoint(op) => adjoint(op, &field, *shape, operands, terms),
+        op => elementwise(op, *shape, operands, terms),
     }
+}
+
+/// Evaluates an operation that only adjoint cells have. `field` returns the start and the width
+/// of a field of a port's record.
+fn adjoint(
+    op: AdjointOp,
+    field: &dyn Fn(u16, u16) -> (u32, u32),
+    shape: Shape,
+    operands: &[&Tensor],
+    terms: &mut Terms,
+) -> Vec<Term> {
+    let elements = |operand: usize| &*operands[operand].elements;
+    match op {
+        AdjointOp::OneHot { table } => terms.one_hot(table, shape.elements() as u32),
+        AdjointOp::Ties { port, field: of } => terms.ties(port, field(port, of).0, elements(0)),
+        AdjointOp::AttentionBack { port, keys, values, heads } => {
+            let (keys, values) = (field(port, keys), field(port, values));
+            let of = AttentionFields { port, keys, values, heads };
+            terms.attention_back(of, elements(0), elements(1))
+        }
+        // A product with one term in each sum.
+        AdjointOp::Outer => terms.product(elements(0), elements(1), 1),
+        AdjointOp::Fold(to) => terms.fold(elements(0), elements(0).len() / to.elements()),
+        AdjointOp::Share { port } => terms.share(port, elements(0)),
+        AdjointOp::Slope(_) | AdjointOp::Larger => {
+            elementwise(Op::Adjoint(op), shape, operands, terms)
+        }
+    }
+}
+
+fn elementwise(op: Op, shape: Shape, operands: &[&Tensor], terms: &mut Terms) -> Vec<Term> {
+    let of_element = |element| {
+        let operands: Vec<Term> =
+            operands.iter().map(|operand| operand.repeated(shape, element)).collect();
+        terms.elementwise(op, &operands).expect("all others are element-wise")
+    };
+    (0..shape.elements()).map(of_element).collect()
+}
+
+/// Returns the start and the width of a field in the rows that a port reads.
+fn field_of(program: &Program, kind: Kind, port: u16, field: u16) -> (u32, u32) {
+    let record = program.record(program.network()[kind].ports()[usize::from(port)].record);
+    (record.offsets[usize::from(field)], record.widths[usize::from(field)])
 }
 
 impl Tensor {
