@@ -1,5 +1,7 @@
 //! The graph of a mini-batch: calls of a network's cells.
 
+mod append;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,6 +10,7 @@ use crate::id::Generation;
 use crate::{
     Arguments, CallError, CallErrorReason, Dag, Kind, Network, NodeId, RecordId, Source, Value,
 };
+pub use append::Appended;
 
 /// A DAG of cell calls in flat, append-only arrays.
 ///
@@ -130,83 +133,11 @@ impl Graph {
     /// Makes room for a call with this number of rows and values.
     #[cold]
     fn grow(&mut self, cell: Kind, rows: usize, values: usize) -> Result<(), CallError> {
-        let reason =
-            match has_room(self.nodes.len(), self.rows.len() + rows, self.values.len() + values) {
-                false => Some(CallErrorReason::Full),
-                true => {
-                    let nodes = self.nodes.try_reserve(1);
-                    let reserved = nodes.and(self.rows.try_reserve(rows));
-                    let reserved = reserved.and(self.values.try_reserve(values));
-                    reserved.err().map(|_| CallErrorReason::Memory { nodes: self.nodes.len() })
-                }
-            };
-        match reason {
-            Some(reason) => Err(CallError { cell: self.network[cell].name().into(), reason }),
-            None => Ok(()),
+        match has_room(self.nodes.len(), self.rows.len() + rows, self.values.len() + values) {
+            false => Err(CallErrorReason::Full),
+            true => self.allocate(1, rows, values),
         }
-    }
-
-    /// Appends the calls and the given values of another graph of the same network, as they are.
-    ///
-    /// `first` replaces the other graph's first given values after the initial ones, one for one.
-    /// The other graph's remaining given values become given values of this graph, in order.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use edbatch_graph::{Graph, Network, Shape};
-    ///
-    /// let mut network = Network::new();
-    /// let state = network.record("state", [("h", Shape::Vector(2))])?;
-    /// let step = network.cell("step", state, |cell| {
-    ///     let [h] = cell.one("previous", state);
-    ///     vec![h.tanh()]
-    /// })?;
-    /// let mut steps = Graph::new(Arc::new(network));
-    /// let before = steps.give(state);
-    /// let after = steps.call(step, &[], &[before])?;
-    ///
-    /// let mut graph = Graph::new(steps.network().clone());
-    /// let mut value = graph.give(state);
-    /// for _ in 0..2 {
-    ///     let first = [value];
-    ///     value = graph.append(&steps, &first)?.value(after);
-    /// }
-    /// assert_eq!(graph.to_string(), "n0 = step(g0)\nn1 = step(n0)\n");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// If the networks differ, if `first` has too many values or values of other records, or if the
-    /// graph would have more than [`MAX_ENTRIES`](Self::MAX_ENTRIES) nodes or arguments. The graph
-    /// is then unchanged.
-    pub fn append<'v>(
-        &mut self,
-        other: &Self,
-        first: &'v [Value],
-    ) -> Result<Appended<'v>, CallError> {
-        let initial = self.network.initial_values().len();
-        self.check_first(other, first)
-            .and_then(|()| self.reserve_for(other))
-            .map_err(|reason| CallError { cell: "an appended graph".into(), reason })?;
-        let appended = Appended {
-            first,
-            initial,
-            nodes: self.nodes.len(),
-            // Wraps if the graph has fewer given values than `first`.
-            given: self.given.len().wrapping_sub(initial + first.len()),
-            generation: self.generation,
-        };
-        let (rows, values) = (self.rows.len() as u32, self.values.len() as u32);
-        self.nodes.extend(other.nodes.iter().map(|node| Node {
-            rows: node.rows + rows,
-            values: (node.values.0 + values, node.values.1 + values),
-            ..*node
-        }));
-        self.rows.extend_from_slice(&other.rows);
-        let moved = |&value: &Value| appended.value(value).of_any_generation();
-        self.values.extend(other.values.iter().map(moved));
-        self.given.extend_from_slice(&other.given[initial + first.len()..]);
-        Ok(appended)
+        .map_err(|reason| CallError { cell: self.network[cell].name().into(), reason })
     }
 
     /// Replaces the contents of `to` by the nodes and given values of this graph. The cells of the
@@ -236,30 +167,6 @@ impl Graph {
         }
     }
 
-    fn check_first(&self, other: &Self, first: &[Value]) -> Result<(), CallErrorReason> {
-        if !Arc::ptr_eq(&self.network, &other.network) && self.network != other.network {
-            return Err(CallErrorReason::OtherNetwork);
-        }
-        let records = &other.given[self.network.initial_values().len()..];
-        if first.len() > records.len() {
-            let (expected, got) = (records.len(), first.len());
-            return Err(CallErrorReason::Values { expected, variadic: false, got });
-        }
-        for (index, (&value, &expected)) in first.iter().zip(records).enumerate() {
-            let (port, name) =
-                (format!("value {index}"), |record| self.network.fields(record).name.clone());
-            match self.record_of(value) {
-                Some(got) if got == expected => {}
-                Some(got) => {
-                    let (expected, got) = (name(expected), name(got));
-                    return Err(CallErrorReason::Record { port, expected, got });
-                }
-                None => return Err(CallErrorReason::NotInGraph { port, value: value.source() }),
-            }
-        }
-        Ok(())
-    }
-
     /// Makes room for a number of calls, with a number of rows and of values in all. Without such a
     /// reservation, memory grows with the calls.
     ///
@@ -267,25 +174,32 @@ impl Graph {
     /// If the graph would have more than [`MAX_ENTRIES`](Self::MAX_ENTRIES) nodes or arguments, or
     /// if the memory cannot be allocated.
     pub fn reserve(&mut self, calls: usize, rows: usize, values: usize) -> Result<(), CallError> {
-        let cell = || "reserved calls".into();
-        if !has_room(self.nodes.len() + calls, self.rows.len() + rows, self.values.len() + values) {
-            return Err(CallError { cell: cell(), reason: CallErrorReason::Full });
+        self.make_room(calls, rows, values)
+            .map_err(|reason| CallError { cell: "reserved calls".into(), reason })
+    }
+
+    fn make_room(
+        &mut self,
+        calls: usize,
+        rows: usize,
+        values: usize,
+    ) -> Result<(), CallErrorReason> {
+        match has_room(self.nodes.len() + calls, self.rows.len() + rows, self.values.len() + values)
+        {
+            false => Err(CallErrorReason::Full),
+            true => self.allocate(calls, rows, values),
         }
+    }
+
+    fn allocate(
+        &mut self,
+        calls: usize,
+        rows: usize,
+        values: usize,
+    ) -> Result<(), CallErrorReason> {
         let reserved = (self.nodes.try_reserve(calls))
             .and_then(|()| self.rows.try_reserve(rows))
             .and_then(|()| self.values.try_reserve(values));
-        let memory = CallErrorReason::Memory { nodes: self.nodes.len() };
-        reserved.map_err(|_| CallError { cell: cell(), reason: memory })
-    }
-
-    /// Makes room for all calls and given values of another graph.
-    fn reserve_for(&mut self, other: &Self) -> Result<(), CallErrorReason> {
-        if self.given.len() + other.given.len() > Self::MAX_ENTRIES {
-            return Err(CallErrorReason::Full);
-        }
-        self.reserve(other.nodes.len(), other.rows.len(), other.values.len())
-            .map_err(|error| error.reason)?;
-        let reserved = self.given.try_reserve(other.given.len());
         reserved.map_err(|_| CallErrorReason::Memory { nodes: self.nodes.len() })
     }
 
@@ -377,35 +291,6 @@ impl Graph {
     fn values_of(&self, node: NodeId) -> &[Value] {
         let (first, end) = self.nodes[node.index()].values;
         &self.values[first as usize..end as usize]
-    }
-}
-
-/// The place of a graph that was [appended](Graph::append) to another one.
-#[derive(Clone, Copy, Debug)]
-pub struct Appended<'v> {
-    first: &'v [Value],
-    /// The number of initial values.
-    initial: usize,
-    /// The number of nodes before it.
-    nodes: usize,
-    /// The difference between the indices of given values.
-    given: usize,
-    generation: Generation,
-}
-
-impl Appended<'_> {
-    /// Returns the value that a value of the appended graph has become.
-    #[inline]
-    #[must_use]
-    pub fn value(&self, value: Value) -> Value {
-        match value.source() {
-            Source::Node(node) => Value::of_node(self.nodes + node.index(), self.generation),
-            Source::Given(index) if index < self.initial => value,
-            Source::Given(index) => match self.first.get(index - self.initial) {
-                Some(&first) => first,
-                None => Value::given(index.wrapping_add(self.given), self.generation),
-            },
-        }
     }
 }
 
