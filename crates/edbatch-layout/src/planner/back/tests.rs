@@ -3,10 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use edbatch_graph::{Network, Schedule, Shape, training_network};
+use edbatch_graph::{Dag, Network, Schedule, Shape, Value, training_network};
 
 use super::*;
 use crate::check_training;
+use crate::plan::Want;
 
 /// Leaves, nodes that take the maximum of any number of values, and marks without parameters, which
 /// have no adjoint.
