@@ -12,6 +12,7 @@ mod finish;
 mod load;
 mod multiply;
 mod profile;
+mod slot;
 mod sums;
 mod target;
 mod tile;
@@ -20,13 +21,10 @@ mod update;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use edbatch_layout::{Plan, Program, ValueRow, Want};
+use edbatch_layout::{Plan, Program};
 
-use crate::backend::{Training, fields};
-#[cfg(feature = "tracing")]
-use crate::count::bytes_gathered_by;
-use crate::kernels::rows::split_around;
-use crate::kernels::{Aligned, ArgMax, Level, Pass, arg_max};
+use crate::backend::Training;
+use crate::kernels::{Aligned, Level};
 use crate::thread_pool::{ClaimedPool, ThreadPool};
 use crate::{
     Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, Precision, Rows, span,
@@ -34,16 +32,13 @@ use crate::{
 use cancel::Cancel;
 use load::{Loaded, Weights};
 pub use profile::{Profile, Timer, Work};
+use slot::Slot;
 use sums::Sums;
-use tile::{Job, Workspace};
+use tile::Workspace;
 
 /// The range of the maximum number of rows of a tile. Kernels are fast with 8 rows or more, and do
 /// not gain from more than 64.
 const TILE: std::ops::RangeInclusive<usize> = 8..=64;
-
-/// Minimum number of rows per thread if threads share the tiles of a batch. With fewer rows,
-/// threads share the columns of each product.
-const MIN_ROWS: usize = 2;
 
 /// Minimum work of a batch or product that threads share, in multiply-adds: a few microseconds.
 const MIN_SHARED: usize = 1 << 18;
@@ -61,20 +56,6 @@ pub struct Cpu {
     /// The gradients of parameters, if the program is for training. Forks share them.
     sums: Option<Arc<Mutex<Sums>>>,
     cancel: Cancel,
-}
-
-/// The memory of a slot.
-#[derive(Debug, Default)]
-struct Slot {
-    arena: Aligned,
-    /// The elements of the rows that the last plan kept for the next one.
-    stayed: Vec<f32>,
-    /// For each wanted value of the last plan: the index of its largest element, if wanted.
-    arg_max: Vec<ArgMax>,
-    /// The direction in which the last step read its weights.
-    pass: Pass,
-    /// The loss of each wanted value of the last plan, after its backward pass.
-    losses: Vec<f64>,
 }
 
 /// The state that the parts of a round share.
@@ -149,6 +130,37 @@ impl Cpu {
         (slots, Shared { loaded, weights, workspaces, profile: profile.as_deref(), cancel })
     }
 
+    /// Runs each part in its slot by `run`, with a thread's number and the threads that share its
+    /// batches. Several parts run on a thread each.
+    fn round<P: Sync>(
+        &mut self,
+        parts: &[P],
+        slot_of: impl Fn(&P) -> usize,
+        run: impl Fn(&mut Slot, Shared<'_>, &P, usize, Option<&mut ClaimedPool<'_>>) + Sync,
+    ) -> Result<(), BackendError> {
+        let pool = self.pool.clone();
+        let mut workers = pool.as_ref().and_then(ThreadPool::claim);
+        let loaded = self.loaded.clone();
+        let weights = loaded.weights();
+        let (slots, shared) = self.split(&weights);
+        match (parts, workers.as_mut()) {
+            ([_, _, ..], Some(workers)) => {
+                let slots = slots.iter_mut().enumerate().filter_map(|(number, slot)| {
+                    Some((slot, parts.iter().find(|part| slot_of(part) == number)?))
+                });
+                let slots: Vec<_> = slots.collect();
+                assert_eq!(slots.len(), parts.len(), "a slot occurs once in a round");
+                workers.share(slots.into_iter(), |worker, (slot, part)| {
+                    run(slot, shared, part, worker, None);
+                });
+            }
+            (parts, mut workers) => parts.iter().for_each(|part| {
+                run(&mut slots[slot_of(part)], shared, part, 0, workers.as_deref_mut());
+            }),
+        }
+        self.cancel.check()
+    }
+
     /// Allocates all memory for a plan, before any of it runs.
     fn reserve(&mut self, slot: usize, plan: &Plan) -> Result<(), BackendError> {
         if self.slots.len() <= slot {
@@ -181,146 +193,6 @@ impl Shared<'_> {
     }
 }
 
-impl Slot {
-    /// Runs a part on thread number `worker`, or on all `workers` if there are any.
-    fn run(
-        &mut self,
-        shared: Shared<'_>,
-        part: &Part<'_>,
-        worker: usize,
-        mut workers: Option<&mut ClaimedPool<'_>>,
-    ) {
-        self.place(shared.loaded, part.plan, &part.given);
-        for step in 0..part.plan.steps.len() {
-            if !shared.cancel.allows(part.plan, step) {
-                return;
-            }
-            self.execute(shared, part.plan, step, worker, workers.as_deref_mut());
-        }
-        self.collect(shared.loaded, part.plan);
-    }
-
-    /// Writes the given values into the arena.
-    fn place(&mut self, loaded: &Loaded, plan: &Plan, given: &Given<'_>) {
-        let (initial, others) = plan.given.split_at(given.initial.len());
-        let (stayed, host) = others.split_at(given.stayed);
-        let mut place = |row: &ValueRow, mut elements: &[f32]| -> usize {
-            let all = elements.len();
-            for (start, width) in fields(&loaded.program, *row) {
-                let (field, rest) = elements.split_at(width);
-                self.arena[start..][..width].copy_from_slice(field);
-                elements = rest;
-            }
-            all - elements.len()
-        };
-        for (row, elements) in initial.iter().zip(given.initial.iter()) {
-            place(row, elements);
-        }
-        // The caller passes 0 stayed rows to drop the rows that the last plan kept.
-        let stayed_elements = if stayed.is_empty() { &[] } else { &*self.stayed };
-        for (rows, elements) in [(stayed, stayed_elements), (host, given.host)] {
-            let placed = rows.iter().fold(0, |from, row| from + place(row, &elements[from..]));
-            assert_eq!(placed, elements.len(), "the plan has a row for every given element");
-        }
-    }
-
-    /// Copies the rows that the next plan needs out of the arena, and computes the wanted argmax
-    /// indices.
-    fn collect(&mut self, loaded: &Loaded, plan: &Plan) {
-        self.stayed.clear();
-        self.arg_max.clear();
-        for (index, &(row, want)) in plan.wanted.iter().enumerate() {
-            let fields = || {
-                let places = fields(&loaded.program, row);
-                places.map(|(start, width)| &self.arena[start..][..width])
-            };
-            match want {
-                Want::Elements => {}
-                Want::Stay => fields().for_each(|field| self.stayed.extend_from_slice(field)),
-                Want::ArgMax => {
-                    let mut fields = fields();
-                    let (first, second) = (fields.next().unwrap_or_default(), fields.next());
-                    let largest = match second {
-                        // No copy for the common case, such as the scores of a large vocabulary.
-                        None => arg_max(loaded.level, first),
-                        Some(second) => {
-                            let all: Vec<&[f32]> =
-                                [first, second].into_iter().chain(fields).collect();
-                            arg_max(loaded.level, &all.concat())
-                        }
-                    };
-                    self.arg_max.resize(index, ArgMax::default());
-                    self.arg_max.push(largest);
-                }
-            }
-        }
-    }
-
-    /// Runs a step on thread number `worker`. If there are `workers`, they share its tiles or the
-    /// columns of its products.
-    fn execute(
-        &mut self,
-        shared: Shared<'_>,
-        plan: &Plan,
-        index: usize,
-        worker: usize,
-        mut workers: Option<&mut ClaimedPool<'_>>,
-    ) {
-        let Shared { loaded, weights, profile, .. } = shared;
-        let step = plan.steps[index];
-        let (calls, out) = (step.calls as usize, step.out as usize);
-        let _span = match step.is_batch() {
-            true => span!(
-                TRACE,
-                "batch",
-                cell = loaded.program.network()[step.cell].name(),
-                calls,
-                gathered_bytes = bytes_gathered_by(&loaded.program, plan, index),
-            ),
-            false => {
-                span!(TRACE, "prologue", cell = loaded.program.network()[step.cell].name(), calls,)
-            }
-        };
-        let cell = loaded.carried_out(&step);
-        let stride = cell.stride;
-        // A batch never writes a row that it reads.
-        let (around, written) = split_around(&mut self.arena, out..out + calls * stride);
-        // The last step may have read the same weights. Then read them in the opposite direction,
-        // because those that it read last are still in the cache.
-        let again = index > 0 && plan.steps[index - 1].same_part(&step);
-        self.pass = match self.pass {
-            Pass::Forwards if again => Pass::Backwards,
-            _ => Pass::Forwards,
-        };
-        let job = Job { loaded, weights, plan, index, around, profile, pass: self.pass };
-
-        let max_rows = cell.most_rows();
-        let worth = |threads: usize| calls >= MIN_ROWS * threads && calls * cell.work >= MIN_SHARED;
-        if let Some(workers) = workers.as_mut().filter(|workers| worth(workers.threads())) {
-            // Each thread gets the same number of tiles, if there are enough rows, so that all
-            // threads finish together.
-            let tiles = workers.threads() * calls.div_ceil(workers.threads() * max_rows);
-            let rows = calls.div_ceil(tiles);
-            let tiles = written.chunks_mut(rows * stride).enumerate();
-            workers.share(tiles, |worker, (tile, out)| {
-                let first = tile * rows;
-                let _span = span!(TRACE, "tile", calls = (out.len() / stride.max(1)) as u64);
-                let mut workspace = shared.workspace(worker);
-                job.run(first..calls.min(first + rows), out, &mut workspace, None);
-            });
-            return;
-        }
-        let mut workspace = shared.workspace(worker);
-        let tiles = calls.div_ceil(max_rows).max(1);
-        let mut rest = written;
-        for tile in (0..tiles).map(|tile| tile * calls / tiles..(tile + 1) * calls / tiles) {
-            let (out, after) = rest.split_at_mut(tile.len() * stride);
-            rest = after;
-            job.run(tile, out, &mut workspace, workers.as_deref_mut());
-        }
-    }
-}
-
 /// The purpose of the memory for packed weights, as out-of-memory errors name it.
 const PACKED: &str = "the packed weights";
 
@@ -348,27 +220,7 @@ fn fold_tables(
 impl Backend for Cpu {
     fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
         parts.iter().try_for_each(|part| self.reserve(part.slot, part.plan))?;
-        let pool = self.pool.clone();
-        let mut workers = pool.as_ref().and_then(ThreadPool::claim);
-        let loaded = self.loaded.clone();
-        let weights = loaded.weights();
-        let (slots, shared) = self.split(&weights);
-        match (parts, workers.as_mut()) {
-            ([_, _, ..], Some(workers)) => {
-                let slots = slots.iter_mut().enumerate().filter_map(|(number, slot)| {
-                    Some((slot, parts.iter().find(|part| part.slot == number)?))
-                });
-                let slots: Vec<_> = slots.collect();
-                assert_eq!(slots.len(), parts.len(), "a slot occurs once in a round");
-                workers.share(slots.into_iter(), |worker, (slot, part)| {
-                    slot.run(shared, part, worker, None);
-                });
-            }
-            (parts, mut workers) => parts.iter().for_each(|part| {
-                slots[part.slot].run(shared, part, 0, workers.as_deref_mut());
-            }),
-        }
-        self.cancel.check()
+        self.round(parts, |part| part.slot, Slot::run)
     }
 
     fn outputs<'a>(&'a self, slot: usize, plan: &'a Plan) -> Outputs<'a> {

@@ -85,27 +85,9 @@ impl Training for Cpu {
         losses: &mut Vec<f64>,
     ) -> Result<(), BackendError> {
         parts.iter().try_for_each(|part| self.reserve_workspaces(&part.plan.back))?;
-        let pool = self.pool.clone();
-        let mut workers = pool.as_ref().and_then(ThreadPool::claim);
-        let loaded = self.loaded.clone();
-        let weights = loaded.weights();
-        let (slots, shared) = self.split(&weights);
-        match (parts, workers.as_mut()) {
-            ([_, _, ..], Some(workers)) => {
-                let slots = slots.iter_mut().enumerate().filter_map(|(number, slot)| {
-                    Some((slot, parts.iter().find(|part| part.slot == number)?))
-                });
-                let slots: Vec<_> = slots.collect();
-                workers.share(slots.into_iter(), |worker, (slot, part)| {
-                    slot.run_back(shared, part, worker, None);
-                });
-            }
-            (parts, mut workers) => parts.iter().for_each(|part| {
-                slots[part.slot].run_back(shared, part, 0, workers.as_deref_mut());
-            }),
-        }
-        parts.iter().for_each(|part| losses.extend(&slots[part.slot].losses));
-        self.cancel.check()
+        let done = self.round(parts, |part| part.slot, Slot::run_back);
+        parts.iter().for_each(|part| losses.extend(&self.slots[part.slot].losses));
+        done
     }
 
     fn set_still_wanted(&mut self, wanted: Option<StillWanted>) {

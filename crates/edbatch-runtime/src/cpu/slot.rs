@@ -1,0 +1,172 @@
+//! The memory of a slot, in which a plan runs step by step.
+
+use edbatch_layout::{Plan, ValueRow, Want};
+
+use super::load::Loaded;
+use super::tile::Job;
+use super::{MIN_SHARED, Shared};
+use crate::backend::fields;
+#[cfg(feature = "tracing")]
+use crate::count::bytes_gathered_by;
+use crate::kernels::rows::split_around;
+use crate::kernels::{Aligned, ArgMax, Pass, arg_max};
+use crate::thread_pool::ClaimedPool;
+use crate::{Given, Part, span};
+
+/// Minimum number of rows per thread if threads share the tiles of a batch. With fewer rows,
+/// threads share the columns of each product.
+const MIN_ROWS: usize = 2;
+
+/// The memory of a slot.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    pub(super) arena: Aligned,
+    /// The elements of the rows that the last plan kept for the next one.
+    stayed: Vec<f32>,
+    /// For each wanted value of the last plan: the index of its largest element, if wanted.
+    pub(super) arg_max: Vec<ArgMax>,
+    /// The direction in which the last step read its weights.
+    pass: Pass,
+    /// The loss of each wanted value of the last plan, after its backward pass.
+    pub(super) losses: Vec<f64>,
+}
+
+impl Slot {
+    /// Runs a part on thread number `worker`, or on all `workers` if there are any.
+    pub(super) fn run(
+        &mut self,
+        shared: Shared<'_>,
+        part: &Part<'_>,
+        worker: usize,
+        mut workers: Option<&mut ClaimedPool<'_>>,
+    ) {
+        self.place(shared.loaded, part.plan, &part.given);
+        for step in 0..part.plan.steps.len() {
+            if !shared.cancel.allows(part.plan, step) {
+                return;
+            }
+            self.execute(shared, part.plan, step, worker, workers.as_deref_mut());
+        }
+        self.collect(shared.loaded, part.plan);
+    }
+
+    /// Writes the given values into the arena.
+    fn place(&mut self, loaded: &Loaded, plan: &Plan, given: &Given<'_>) {
+        let (initial, others) = plan.given.split_at(given.initial.len());
+        let (stayed, host) = others.split_at(given.stayed);
+        let mut place = |row: &ValueRow, mut elements: &[f32]| -> usize {
+            let all = elements.len();
+            for (start, width) in fields(&loaded.program, *row) {
+                let (field, rest) = elements.split_at(width);
+                self.arena[start..][..width].copy_from_slice(field);
+                elements = rest;
+            }
+            all - elements.len()
+        };
+        for (row, elements) in initial.iter().zip(given.initial.iter()) {
+            place(row, elements);
+        }
+        // The caller passes 0 stayed rows to drop the rows that the last plan kept.
+        let stayed_elements = if stayed.is_empty() { &[] } else { &*self.stayed };
+        for (rows, elements) in [(stayed, stayed_elements), (host, given.host)] {
+            let placed = rows.iter().fold(0, |from, row| from + place(row, &elements[from..]));
+            assert_eq!(placed, elements.len(), "the plan has a row for every given element");
+        }
+    }
+
+    /// Copies the rows that the next plan needs out of the arena, and computes the wanted argmax
+    /// indices.
+    fn collect(&mut self, loaded: &Loaded, plan: &Plan) {
+        self.stayed.clear();
+        self.arg_max.clear();
+        for (index, &(row, want)) in plan.wanted.iter().enumerate() {
+            let fields = || {
+                let places = fields(&loaded.program, row);
+                places.map(|(start, width)| &self.arena[start..][..width])
+            };
+            match want {
+                Want::Elements => {}
+                Want::Stay => fields().for_each(|field| self.stayed.extend_from_slice(field)),
+                Want::ArgMax => {
+                    let mut fields = fields();
+                    let (first, second) = (fields.next().unwrap_or_default(), fields.next());
+                    let largest = match second {
+                        // No copy for the common case, such as the scores of a large vocabulary.
+                        None => arg_max(loaded.level, first),
+                        Some(second) => {
+                            let all: Vec<&[f32]> =
+                                [first, second].into_iter().chain(fields).collect();
+                            arg_max(loaded.level, &all.concat())
+                        }
+                    };
+                    self.arg_max.resize(index, ArgMax::default());
+                    self.arg_max.push(largest);
+                }
+            }
+        }
+    }
+
+    /// Runs a step on thread number `worker`. If there are `workers`, they share its tiles or the
+    /// columns of its products.
+    pub(super) fn execute(
+        &mut self,
+        shared: Shared<'_>,
+        plan: &Plan,
+        index: usize,
+        worker: usize,
+        mut workers: Option<&mut ClaimedPool<'_>>,
+    ) {
+        let Shared { loaded, weights, profile, .. } = shared;
+        let step = plan.steps[index];
+        let (calls, out) = (step.calls as usize, step.out as usize);
+        let _span = match step.is_batch() {
+            true => span!(
+                TRACE,
+                "batch",
+                cell = loaded.program.network()[step.cell].name(),
+                calls,
+                gathered_bytes = bytes_gathered_by(&loaded.program, plan, index),
+            ),
+            false => {
+                span!(TRACE, "prologue", cell = loaded.program.network()[step.cell].name(), calls,)
+            }
+        };
+        let cell = loaded.carried_out(&step);
+        let stride = cell.stride;
+        // A batch never writes a row that it reads.
+        let (around, written) = split_around(&mut self.arena, out..out + calls * stride);
+        // The last step may have read the same weights. Then read them in the opposite direction,
+        // because those that it read last are still in the cache.
+        let again = index > 0 && plan.steps[index - 1].same_part(&step);
+        self.pass = match self.pass {
+            Pass::Forwards if again => Pass::Backwards,
+            _ => Pass::Forwards,
+        };
+        let job = Job { loaded, weights, plan, index, around, profile, pass: self.pass };
+
+        let max_rows = cell.most_rows();
+        let worth = |threads: usize| calls >= MIN_ROWS * threads && calls * cell.work >= MIN_SHARED;
+        if let Some(workers) = workers.as_mut().filter(|workers| worth(workers.threads())) {
+            // Each thread gets the same number of tiles, if there are enough rows, so that all
+            // threads finish together.
+            let tiles = workers.threads() * calls.div_ceil(workers.threads() * max_rows);
+            let rows = calls.div_ceil(tiles);
+            let tiles = written.chunks_mut(rows * stride).enumerate();
+            workers.share(tiles, |worker, (tile, out)| {
+                let first = tile * rows;
+                let _span = span!(TRACE, "tile", calls = (out.len() / stride.max(1)) as u64);
+                let mut workspace = shared.workspace(worker);
+                job.run(first..calls.min(first + rows), out, &mut workspace, None);
+            });
+            return;
+        }
+        let mut workspace = shared.workspace(worker);
+        let tiles = calls.div_ceil(max_rows).max(1);
+        let mut rest = written;
+        for tile in (0..tiles).map(|tile| tile * calls / tiles..(tile + 1) * calls / tiles) {
+            let (out, after) = rest.split_at_mut(tile.len() * stride);
+            rest = after;
+            job.run(tile, out, &mut workspace, workers.as_deref_mut());
+        }
+    }
+}
