@@ -7,8 +7,6 @@ use std::task::Poll;
 
 use edbatch_graph::{Appended, CallError, Graph, Kind, RecordId, Value};
 
-use crate::CallList;
-
 /// The interface through which a model calls cells, emits outputs and awaits values of one input.
 ///
 /// The inputs of a mini-batch share a graph, but have separate mailboxes.
@@ -102,25 +100,19 @@ impl<'g> Build<'g> {
         Ok(graph.give(record))
     }
 
-    /// Makes the calls of a list, gives its values and emits those that it emits. `carried`
-    /// replaces its carried values, one for one. The result maps values of the list to values of
-    /// the graph.
-    ///
-    /// The list is copied without new checks, which is faster than calls one by one.
-    ///
-    /// # Errors
-    /// If the list has another network, if the carried values have other records or another number,
-    /// or if the graph is full. The graph is then unchanged.
-    pub fn append<'v>(
+    /// Makes the calls of another graph, whose first given values `carried` replaces. `given` holds
+    /// the elements of its other given values; the values in `emitted` are emitted.
+    pub(crate) fn append<'v>(
         &self,
-        list: &CallList,
+        calls: &Graph,
+        given: &[f32],
+        emitted: &[Value],
         carried: &'v [Value],
     ) -> Result<Appended<'v>, CallError> {
-        list.check_carried(carried.len())?;
-        let appended = self.graph.borrow_mut().append(list.graph(), carried)?;
+        let appended = self.graph.borrow_mut().append(calls, carried)?;
         let mut mailbox = self.mailbox.borrow_mut();
-        mailbox.given.extend_from_slice(list.given());
-        mailbox.emitted.extend(list.emitted().iter().map(|&value| appended.value(value)));
+        mailbox.given.extend_from_slice(given);
+        mailbox.emitted.extend(emitted.iter().map(|&value| appended.value(value)));
         Ok(appended)
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use edbatch_graph::{
-    CallError, CallErrorReason, Dag, Graph, Kind, Network, RecordId, Shape, Value,
+    Appended, CallError, CallErrorReason, Dag, Graph, Kind, Network, RecordId, Shape, Value,
 };
 
 use crate::build::check_given;
@@ -25,7 +25,7 @@ pub use error::CallListError;
 /// The calls of one input of any network, with the values that it gives and emits.
 ///
 /// A list is checked while it is made. It can be run again and again: by the model [`CallLists`],
-/// or as a part of an input by [`Build::append`].
+/// or as a part of an input by [`append_to`](Self::append_to).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -91,7 +91,7 @@ impl CallList {
         Ok(self.graph.give(record))
     }
 
-    /// Adds a value that [`Build::append`] replaces by a value of the input, for example by one
+    /// Adds a value that [`append_to`](Self::append_to) replaces by a value of the input, for example by one
     /// that was carried across an await.
     ///
     /// # Errors
@@ -227,13 +227,26 @@ impl CallList {
         self.graph.reserve(calls, rows, values)
     }
 
-    pub(crate) fn check_carried(&self, carried: usize) -> Result<(), CallError> {
-        if carried == self.carried {
-            return Ok(());
+    /// Makes the calls of the list in an input, gives its values and emits those that it emits.
+    /// `carried` replaces its carried values, one for one. The result maps values of the list to
+    /// values of the graph.
+    ///
+    /// The list is copied without new checks, which is faster than calls one by one.
+    ///
+    /// # Errors
+    /// If the input has another network, if the carried values have other records or another
+    /// number, or if the graph is full. The graph is then unchanged.
+    pub fn append_to<'v>(
+        &self,
+        build: &Build<'_>,
+        carried: &'v [Value],
+    ) -> Result<Appended<'v>, CallError> {
+        let (expected, got) = (self.carried, carried.len());
+        if got != expected {
+            let reason = CallErrorReason::Values { expected, variadic: false, got };
+            return Err(CallError { cell: "an appended call list".into(), reason });
         }
-        let reason =
-            CallErrorReason::Values { expected: self.carried, variadic: false, got: carried };
-        Err(CallError { cell: "an appended call list".into(), reason })
+        build.append(&self.graph, &self.given, &self.emitted, carried)
     }
 
     /// Returns the elements of the given values that are not carried, value after value.
@@ -320,7 +333,7 @@ impl Model for CallLists {
     }
 
     async fn build(&self, build: &Build<'_>, list: &CallList) -> Result<(), BuildError> {
-        build.append(list, &[])?;
+        list.append_to(build, &[])?;
         Ok(())
     }
 }

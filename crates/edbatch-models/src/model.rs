@@ -42,6 +42,9 @@ pub trait Model: Sync {
     ) -> impl Future<Output = Result<(), BuildError>>;
 }
 
+/// The class of each row that an input emits, or `None` for rows without a target.
+pub type Targets = Vec<Option<u32>>;
+
 /// An error while wiring an input.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]

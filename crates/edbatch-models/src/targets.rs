@@ -10,10 +10,7 @@ use edbatch_datasets::{
 };
 
 use crate::input::{call_lists, sentences, word_of_text};
-use crate::{END, Lexicon, Stop, ZooInput, is_arc_file};
-
-/// The class of each row that an input emits, or `None` for rows without a target.
-pub type Targets = Vec<Option<u32>>;
+use crate::{END, Lexicon, Stop, Targets, ZooInput, is_arc_file};
 
 /// An iterator over the examples of a file: inputs with their targets. It continues after an error
 /// in one example, like [`Inputs`](crate::Inputs).

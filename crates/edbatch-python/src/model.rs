@@ -81,7 +81,7 @@ impl Wired {
     ) -> Result<(), BuildError> {
         let mut carried: Vec<Value> = Vec::new();
         loop {
-            let appended = build.append(&round.list, &carried)?;
+            let appended = round.list.append_to(build, &carried)?;
             let Some(awaited) = round.awaited else { return Ok(()) };
             let kept: Vec<Value> = awaited.carried.iter().map(|&v| appended.value(v)).collect();
             let (answer, next) = match &awaited.request {
@@ -141,8 +141,8 @@ impl Model for Wired {
 
     async fn build(&self, build: &Build<'_>, input: &Input) -> Result<(), BuildError> {
         match &input.wiring {
-            Wiring::Built(list) => build.append(list, &[]).map(drop)?,
-            Wiring::Kept(list) => build.append(list, &[]).map(drop)?,
+            Wiring::Built(list) => list.append_to(build, &[]).map(drop)?,
+            Wiring::Kept(list) => list.append_to(build, &[]).map(drop)?,
             Wiring::Coroutine(task, first) => {
                 let first = first.lock().unwrap_or_else(PoisonError::into_inner).take();
                 let first = first.expect("a coroutine runs once");

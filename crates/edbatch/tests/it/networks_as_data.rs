@@ -202,7 +202,7 @@ impl Model for Chain {
     async fn build(&self, build: &Build<'_>, steps: &usize) -> Result<(), BuildError> {
         let mut carried = vec![self.initial; 2];
         for step in 0..*steps {
-            let last = build.append(&self.list, &carried)?.value(self.last);
+            let last = self.list.append_to(build, &carried)?.value(self.last);
             carried = vec![carried[1], last];
             if self.awaits {
                 carried = match step % 3 {
