@@ -1,7 +1,7 @@
 //! Compares the results of systems with the interpreter's, before the systems are timed.
 
 use edbatch::Rows;
-use edbatch_models::arg_max;
+use edbatch::models::arg_max;
 use edbatch_runtime::Parameters;
 
 use crate::Failure;

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use edbatch::models::Model;
 use edbatch::{Engine, Rows, RunError, Statistics};
 use edbatch_graph::{Dag, Schedule};
 use edbatch_layout::{Lifetimes, MiniBatch, Plan, Planner, Program, Want};
-use edbatch_models::Model;
 use edbatch_policy::{Fsm, Scheduler, lower_bound};
 use edbatch_runtime::{Count, KernelCounts, Parameters, Profile};
 

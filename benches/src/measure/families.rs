@@ -2,13 +2,13 @@
 //!
 //! To add a model, add a line to [`FAMILIES`] and the function that it names.
 
-use edbatch_datasets::Lattice;
-use edbatch_graph::CellError;
-use edbatch_models::{
+use edbatch::models::{
     BiLstmTagger, BiLstmTaggerChar, CharTaggerSizes, IndexedTree, LatticeGru, LatticeLstm,
     LatticeSizes, LstmNmt, Model, MvRnn, MvRnnSizes, NmtSizes, SourceSentence, TaggerSizes,
     TreeGru, TreeLstm, TreeLstm2Type, TreeSizes,
 };
+use edbatch_datasets::Lattice;
+use edbatch_graph::CellError;
 
 use crate::Failure;
 use crate::measure::sets::{self, Set, SetError, Source, lattices, sentences};

@@ -8,11 +8,11 @@
 use std::sync::Arc;
 
 use clap::ValueEnum;
+use edbatch::models::Model;
 use edbatch::{Engine, EngineOptions, cell_schedules, cell_schedules_by};
 use edbatch_cuda::{Compilation, CudaOptions, DevicePrecision, Driver};
 use edbatch_graph::{Kind, Network};
 use edbatch_layout::{CellStyle, Program, TooLarge};
-use edbatch_models::Model;
 use edbatch_policy::{Agenda, AnyPolicy, Depth, Frontier, Fsm, Policy};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Parameters, Precision, Profile, ThreadPool};

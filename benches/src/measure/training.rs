@@ -9,8 +9,8 @@
 
 use std::time::Instant;
 
+use edbatch::models::{Model, Targets};
 use edbatch::{Engine, EngineOptions, Optimizer, Times, Trainer, TrainerOptions};
-use edbatch_models::{Model, Targets};
 use edbatch_runtime::Parameters;
 use edbatch_runtime::kernels::{Level, roofline};
 

@@ -8,8 +8,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+use edbatch::models::{Answer, Build, BuildError, Mailbox, Model, Request};
 use edbatch_graph::{Graph, Value};
-use edbatch_models::{Answer, Build, BuildError, Mailbox, Model, Request};
 
 /// One graph of a mini-batch, and the values read after it has run.
 #[derive(Clone, Debug)]

@@ -17,8 +17,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use edbatch::models::{Answer, Build, BuildError, Mailbox, Model, Request};
 use edbatch_graph::{CellError, Graph, Network, RecordId, Value};
-use edbatch_models::{Answer, Build, BuildError, Mailbox, Model, Request};
 
 use crate::measure::vanilla::calls::Calls;
 use crate::measure::vanilla::explosion::{Explosion, Recipe, shapes};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use edbatch::models::Model;
 use edbatch::{Rows, interpret};
 use edbatch_graph::Network;
-use edbatch_models::Model;
 use edbatch_runtime::{Parameters, Precision};
 
 use crate::Failure;

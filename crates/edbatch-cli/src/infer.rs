@@ -15,12 +15,12 @@ use std::thread::available_parallelism;
 use clap::{Args, ValueEnum};
 #[cfg(feature = "cuda")]
 use edbatch::cuda::{self, EmulatedDevice};
+#[cfg(feature = "cuda")]
+use edbatch::models::Zoo;
+use edbatch::models::{Folder, Model};
 use edbatch::{Engine, EngineOptions, Loaded, Report, Statistics, load};
 #[cfg(feature = "cuda")]
 use edbatch_layout::{CellStyle, Program};
-#[cfg(feature = "cuda")]
-use edbatch_models::Zoo;
-use edbatch_models::{Folder, Model};
 use edbatch_policy::{AnyPolicy, ChoiceError, PolicyChoice};
 #[cfg(feature = "cuda")]
 use edbatch_runtime::Parameters;

@@ -45,7 +45,7 @@ pub(crate) fn spinner(what: &str) -> ProgressBar {
 /// Counts the lines of a file, if it can be read twice and each line is an input.
 fn lines(file: &Path) -> Option<u64> {
     let is_file = std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file());
-    if !is_file || edbatch_models::is_arc_file(file) {
+    if !is_file || edbatch::models::is_arc_file(file) {
         return None;
     }
     count_lines(edbatch_datasets::open(file).ok()?).ok()

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use edbatch_models::Folder;
+use edbatch::models::Folder;
 
 use super::failure::Failure;
 

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use edbatch_models::Folder;
+use edbatch::models::Folder;
 use sha2::Digest;
 
 use super::failure::Failure;

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use clap::{Args, value_parser};
+use edbatch::models::{Folder, Model, ModelConfig};
 use edbatch::{Group, Loaded, Optimizer, Rate, TrainError, Trainer, TrainerOptions, load};
 use edbatch_datasets::AtomicFile;
 use edbatch_graph::{Network, Parameter};
-use edbatch_models::{Folder, Model, ModelConfig};
 use edbatch_policy::PolicyChoice;
 
 use super::failure::Failure;

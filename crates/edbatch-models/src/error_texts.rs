@@ -2,25 +2,15 @@
 
 use std::error::Error;
 
-use edbatch_datasets::{Error as InputError, Position};
 use edbatch_graph::{CallError, CallErrorReason, NodeId, RecordId, Source};
 
-use crate::{
-    BuildError, CallListError, ConfigError, FolderError, GiveError, JsonFault, UnwritableNetwork,
-    VocabularyError,
-};
+use crate::{BuildError, CallListError, GiveError, UnwritableNetwork};
 
 #[test]
 fn messages_are_complete_without_a_source() {
-    let input = || InputError::Format {
-        at: Position { file: "t".into(), line: 1, column: 2 },
-        expected: "a word".into(),
-        got: "none".into(),
-    };
     let call = CallError { cell: "leaf".into(), reason: CallErrorReason::OtherNetwork };
     let give = GiveError::Elements { record: "r".into(), expected: 3, got: 2 };
-    let fault = JsonFault { line: 1, column: 2, expected: "a".into(), got: "b".into() };
-    let cases: [(Box<dyn Error>, &str); 17] = [
+    let cases: [(Box<dyn Error>, &str); 10] = [
         (
             Box::new(GiveError::NoRecord { record: RecordId(4), records: 3 }),
             "RecordId(4) does not exist: the network has 3 records",
@@ -53,25 +43,6 @@ fn messages_are_complete_without_a_source() {
         (Box::new(BuildError::from(give)), "a given value of record r: expected 3 elements, got 2"),
         (Box::new(BuildError::Input("no word".into())), "no word"),
         (Box::new(UnwritableNetwork("too large".into())), "too large"),
-        (
-            Box::new(FolderError::Config { file: "c".into(), error: ConfigError("e".into()) }),
-            "c: e",
-        ),
-        (Box::new(FolderError::Network { file: "n".into(), fault }), "n:1:2: expected a, got b"),
-        (Box::new(FolderError::Input(input())), "t:1:2: expected a word, got none"),
-        (Box::new(VocabularyError::from(input())), "t:1:2: expected a word, got none"),
-        (
-            Box::new(VocabularyError::NoLabels { files: vec!["a".into(), "b".into()] }),
-            "a, b: expected labels, got none",
-        ),
-        (
-            Box::new(VocabularyError::NotTwoFiles { files: 1 }),
-            "expected two files, line by line source and target, got 1",
-        ),
-        (
-            Box::new(VocabularyError::Mixed { arcs: "a".into(), named: "b".into() }),
-            "expected only arc files or no arc files, got a and b",
-        ),
     ];
     for (error, message) in cases {
         assert_eq!(error.to_string(), message);

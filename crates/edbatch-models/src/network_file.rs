@@ -26,8 +26,8 @@ pub use writer::{UnwritableNetwork, network_to_json};
 /// The version that is written and read.
 const VERSION: u64 = 1;
 
-/// The maximum number of bytes of a text.
-pub(crate) const MAX_BYTES: usize = 64 << 20;
+/// The maximum number of bytes of a text that [`network_from_json`] reads.
+pub const MAX_BYTES: usize = 64 << 20;
 
 /// The maximum number of cells.
 const MAX_CELLS: usize = 1 << 10;

@@ -15,9 +15,9 @@
 use std::sync::Arc;
 
 use edbatch::Engine;
+use edbatch::models::{Build, BuildError, Model};
 use edbatch_datasets::{Tree, Vocabulary, fixtures, read_nary_trees};
 use edbatch_graph::{CellBuilder, CellError, Kind, Network, Shape, Tensor, Value};
-use edbatch_models::{Build, BuildError, Model};
 use edbatch_runtime::Parameters;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 

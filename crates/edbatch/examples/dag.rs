@@ -14,8 +14,8 @@
 use std::sync::Arc;
 
 use edbatch::Engine;
+use edbatch::models::{Build, BuildError, Model};
 use edbatch_graph::{CellError, Kind, Network, Shape, Value};
-use edbatch_models::{Build, BuildError, Model};
 use edbatch_runtime::Parameters;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 

@@ -17,9 +17,9 @@
 use std::sync::Arc;
 
 use edbatch::Engine;
+use edbatch::models::{Build, BuildError, Model};
 use edbatch_datasets::{Sentence, fixtures};
 use edbatch_graph::{CellError, Kind, Network, Shape};
-use edbatch_models::{Build, BuildError, Model};
 use edbatch_runtime::Parameters;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 

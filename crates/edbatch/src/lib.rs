@@ -126,9 +126,14 @@ pub use edbatch_cuda as cuda;
 pub use edbatch_datasets as datasets;
 pub use edbatch_graph as graph;
 pub use edbatch_layout as layout;
-pub use edbatch_models as models;
 pub use edbatch_policy as policy;
 pub use edbatch_runtime as runtime;
+
+/// Models: the trait, models as data, and the model zoo.
+pub mod models {
+    pub use edbatch_models::*;
+    pub use edbatch_zoo::*;
+}
 
 #[cfg(doctest)]
 mod book;

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use edbatch_models::{Folder, FolderError, Model, Zoo};
+use edbatch_models::Model;
 use edbatch_runtime::{ParameterError, Parameters};
+use edbatch_zoo::{Folder, FolderError, Zoo};
 
 /// The contents of a model's folder.
 #[derive(Clone, Debug)]

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use edbatch::models::{Build, BuildError, LstmNmt, Model, NmtSizes, SourceSentence, Stop};
 use edbatch::{Engine, EngineOptions, Optimizer, Rows, Trainer, TrainerOptions};
 use edbatch_graph::{Kind, Network, Shape, Value};
-use edbatch_models::{Build, BuildError, LstmNmt, Model, NmtSizes, SourceSentence, Stop};
 use edbatch_runtime::Parameters;
 use edbatch_testing::{CountingAllocator, allocations};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};

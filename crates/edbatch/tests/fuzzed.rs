@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Instant;
 
-use edbatch_models::{CallLists, network_from_json};
+use edbatch::models::{CallLists, network_from_json};
 use edbatch_testing::cases;
 
 #[path = "../fuzz/bodies/mod.rs"]

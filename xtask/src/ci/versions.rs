@@ -19,6 +19,7 @@ const NUMBERED: [(&str, &[&str]); 2] = [
             "edbatch-models",
             "edbatch-policy",
             "edbatch-runtime",
+            "edbatch-zoo",
         ],
     ),
     ("crates/pqtree/Cargo.toml", &["pqtree"]),

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use edbatch::load;
+use edbatch::models::{Model, ModelName};
 use edbatch_cuda::{self as cuda, CompiledKernels, CudaError, CudaOptions, measure};
 use edbatch_graph::Network;
 use edbatch_layout::Program;
-use edbatch_models::{Model, ModelName};
 use edbatch_testing::Subject;
 
 use crate::Failure;

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
+use edbatch::models::{ModelName, ZooInput};
 use edbatch::{Engine, Rows, load};
 use edbatch_cuda::CudaError;
 use edbatch_graph::Network;
 use edbatch_layout::Program;
-use edbatch_models::{ModelName, ZooInput};
 use edbatch_policy::{Encoding, Fsm};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{BackendError, Cpu, Precision};

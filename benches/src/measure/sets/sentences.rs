@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use edbatch::models::{SourceSentence, Stop, Word};
 use edbatch_datasets::{Pair, Sentence, Vocabulary, read_pairs, read_sentences};
-use edbatch_models::{SourceSentence, Stop, Word};
 use edbatch_testing::generate;
 
 use crate::measure::sets::{Set, SetError, Source, file, generated};

@@ -1,7 +1,7 @@
 //! Replays one instance's graph of cell calls as calls of single operations.
 
+use edbatch::models::{Build, BuildError};
 use edbatch_graph::{Dag, Graph, NodeId, Source, Value};
-use edbatch_models::{Build, BuildError};
 
 use crate::measure::vanilla::explosion::{Operand, Recipe, Step};
 

@@ -5,8 +5,8 @@ use std::error::Error;
 use std::sync::Arc;
 
 use edbatch::Engine;
+use edbatch::models::{CallList, CallLists};
 use edbatch_graph::{CellError, Kind, Network, Shape};
-use edbatch_models::{CallList, CallLists};
 use edbatch_runtime::Parameters;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 

@@ -11,9 +11,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
+use edbatch::models::{CallList, CallLists, Zoo, ZooInput};
 use edbatch::{Engine, load};
 use edbatch_graph::Dag;
-use edbatch_models::{CallList, CallLists, Zoo, ZooInput};
 use rand::{Rng, RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
 use super::{Running, interleaved, median};

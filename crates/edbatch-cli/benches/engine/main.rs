@@ -10,8 +10,8 @@ mod call_lists;
 use std::error::Error;
 use std::time::Instant;
 
+use edbatch::models::Model;
 use edbatch::{Engine, Rows};
-use edbatch_models::Model;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 
+use edbatch::models::{Folder, Inputs, ZooInput, is_arc_file};
 use edbatch_datasets::{Error, open, open_with};
-use edbatch_models::{Folder, Inputs, ZooInput, is_arc_file};
 
 use super::every_nth_line::{EveryNthLine, count_lines};
 use super::shard::{Division, Shard};

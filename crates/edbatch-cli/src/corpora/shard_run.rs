@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use edbatch::load;
+use edbatch::models::Folder;
 use edbatch_datasets::write_atomic;
-use edbatch_models::Folder;
 
 use super::corpus::Corpus;
 use super::shard::{Division, Shard, is_shard_file};

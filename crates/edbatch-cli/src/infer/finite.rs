@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
+use edbatch::models::{Folder, ZooInput};
 use edbatch::{Loaded, RunError, interpret_finite, load};
-use edbatch_models::{Folder, ZooInput};
 
 use crate::precision::Precision;
 

@@ -4,9 +4,9 @@ use std::fmt;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use edbatch::models::{Lexicon, ZooInput, is_arc_file};
 use edbatch::{InputError, Report, Rows, Statistics};
 use edbatch_datasets::Error;
-use edbatch_models::{Lexicon, ZooInput, is_arc_file};
 use serde::Serialize;
 
 use super::finite::Reference;

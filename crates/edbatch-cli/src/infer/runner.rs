@@ -2,10 +2,10 @@
 
 use std::slice;
 
+use edbatch::models::{Zoo, ZooInput, arg_max};
 use edbatch::{
     Engine, InputError, Interpreted, Report, Rows, RunError, RunOptions, Statistics, interpret,
 };
-use edbatch_models::{Zoo, ZooInput, arg_max};
 use edbatch_runtime::{Parameters, Precision};
 
 /// The results of a mini-batch: for each input its rows or the indices of their largest elements,

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
+use edbatch::models::{Family, Folder, Lexicon, Model, ModelConfig, ModelName, Zoo};
 use edbatch::{CellPlanReport, CellReport, cell_reports, cell_schedules};
 use edbatch_datasets::Vocabulary;
 use edbatch_graph::{Kind, Network};
 use edbatch_layout::{
     CellStyle, Compared, Copied, Moved, PAPER_CELLS, Program, cell_dot, cell_text, paper_cell,
 };
-use edbatch_models::{Family, Folder, Lexicon, Model, ModelConfig, ModelName, Zoo};
 use serde_json::{Map, Value, json};
 
 use crate::at_least_one;

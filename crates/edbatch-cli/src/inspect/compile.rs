@@ -39,8 +39,8 @@ impl Compile {
     #[cfg(feature = "cuda")]
     pub(crate) fn run(&self) -> Result<(), Failure> {
         use edbatch::cuda::{self, Driver};
+        use edbatch::models::{Folder, Model};
         use edbatch_layout::{CellStyle, Program};
-        use edbatch_models::{Folder, Model};
 
         let is_name = |name: &str| {
             let digits = name.trim_end_matches(|letter: char| letter.is_ascii_lowercase());

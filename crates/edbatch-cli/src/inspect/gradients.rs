@@ -5,10 +5,10 @@ use std::thread::available_parallelism;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
+use edbatch::models::{Folder, Model, Targets, Zoo, ZooInput, is_arc_file};
 use edbatch::{
     Loaded, Loss, Times, TrainError, Trainer, TrainerOptions, interpret_gradients, load,
 };
-use edbatch_models::{Folder, Model, Targets, Zoo, ZooInput, is_arc_file};
 use edbatch_policy::PolicyChoice;
 use edbatch_runtime::{Parameters, try_memory};
 use serde_json::json;

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use edbatch::models::{Folder, Targets, ZooInput, is_arc_file};
 use edbatch::{RunError, TrainError};
-use edbatch_models::{Folder, Targets, ZooInput, is_arc_file};
 
 use crate::failure::Failure;
 use crate::{out_of_memory, progress};

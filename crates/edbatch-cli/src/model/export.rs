@@ -5,9 +5,9 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use edbatch::models::{CallList, Folder, Model, Targets, Zoo, ZooInput, network_to_json};
 use edbatch::{Loaded, load};
 use edbatch_datasets::AtomicFolder;
-use edbatch_models::{CallList, Folder, Model, Targets, Zoo, ZooInput, network_to_json};
 
 use crate::failure::Failure;
 use crate::progress;

@@ -5,11 +5,11 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use edbatch_datasets::AtomicFolder;
-use edbatch_graph::Network;
-use edbatch_models::{
+use edbatch::models::{
     Folder, Lexicon, Model, ModelConfig, ModelName, Vocabularies, Zoo, build_vocabularies,
 };
+use edbatch_datasets::AtomicFolder;
+use edbatch_graph::Network;
 use edbatch_runtime::Parameters;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use edbatch::models::{Model, ZooInput};
 use edbatch::{Engine, Loaded};
 use edbatch_graph::{Dag, Graph, Kind, NodeId, PlainDag};
-use edbatch_models::{Model, ZooInput};
 
 use crate::failure::Failure;
 use crate::inspect::graph_file;

@@ -6,8 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use edbatch::Trainer;
+use edbatch::models::{Folder, Zoo};
 use edbatch_datasets::write_atomic;
-use edbatch_models::{Folder, Zoo};
 
 use crate::failure::Failure;
 

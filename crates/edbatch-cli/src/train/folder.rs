@@ -4,8 +4,8 @@ use std::fs::{self, File, TryLockError};
 use std::io::{Error, ErrorKind};
 use std::path::Path;
 
+use edbatch::models::{Folder, ModelConfig};
 use edbatch_datasets::AtomicFolder;
-use edbatch_models::{Folder, ModelConfig};
 
 use crate::failure::Failure;
 

@@ -5,9 +5,9 @@ mod chunks;
 use std::slice;
 
 use clap::ValueEnum;
+use edbatch::models::{Folder, Lexicon, Targets, Zoo};
 use edbatch::{Engine, InputError, Rows, RunError, interpret_finite};
 use edbatch_datasets::SENTENCE_FORMAT;
-use edbatch_models::{Folder, Lexicon, Targets, Zoo};
 use edbatch_runtime::{Parameters, Precision};
 
 use crate::failure::Failure;

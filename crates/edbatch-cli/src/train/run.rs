@@ -5,9 +5,9 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use edbatch::models::{Folder, Model, Targets, Zoo, ZooInput};
 use edbatch::{Engine, EngineOptions, Times, Trainer, shuffled};
 use edbatch_datasets::write_atomic;
-use edbatch_models::{Folder, Model, Targets, Zoo, ZooInput};
 use edbatch_runtime::Parameters;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! `--word-dropout`: words that are replaced by `<unk>`, drawn again in each epoch.
 
-use edbatch_models::{Folder, Lexicon, Word, ZooInput};
+use edbatch::models::{Folder, Lexicon, Word, ZooInput};
 
 use crate::failure::Failure;
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use edbatch_cuda::{self as cuda, CudaError, CudaOptions, Driver};
 use edbatch_graph::{CellError, Network};
 use edbatch_layout::{CellStyle, Program};
-use edbatch_models::*;
+use edbatch_models::Model;
+use edbatch_zoo::*;
 
 /// Every model, with `hidden` elements in a hidden vector.
 fn networks(hidden: usize) -> Result<Vec<(&'static str, Arc<Network>)>, CellError> {

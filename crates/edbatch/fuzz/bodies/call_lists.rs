@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use edbatch::models::{CallList, CallLists, network_from_json};
 use edbatch::{Engine, EngineOptions, RunOptions, interpret};
 use edbatch_graph::Dag;
-use edbatch_models::{CallList, CallLists, network_from_json};
 use edbatch_runtime::{Parameters, Precision};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use edbatch::models::{Folder, Model, Zoo, ZooInput};
 use edbatch::{Engine, EngineOptions, InputError, Rows, RunError, RunOptions, interpret};
-use edbatch_models::{Folder, Model, Zoo, ZooInput};
 use edbatch_runtime::{Parameters, Precision};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
+use edbatch::models::{CallList, CallLists, network_from_json, network_to_json};
 use edbatch::{Engine, EngineOptions, RunError, RunOptions, interpret};
 use edbatch_graph::{Arity, Kind, Network, Value};
 use edbatch_layout::{CellStyle, Program, check_cell};
-use edbatch_models::{CallList, CallLists, network_from_json, network_to_json};
 use edbatch_runtime::{Parameters, Precision};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;

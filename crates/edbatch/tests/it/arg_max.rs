@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
+use edbatch::models::{Build, BuildError, Model, TreeLstm, TreeSizes, arg_max};
 use edbatch::{Engine, EngineOptions, InputError, Rows, RunOptions};
 use edbatch_graph::{Kind, Network, Shape};
-use edbatch_models::{Build, BuildError, Model, TreeLstm, TreeSizes, arg_max};
 use edbatch_runtime::Parameters;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
@@ -156,8 +156,8 @@ mod on_devices {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use edbatch::cuda::{CommandList, Driver, PhaseTable};
+    use edbatch::models::{LstmNmt, NmtSizes, SourceSentence, Stop};
     use edbatch_layout::{CellStyle, Lifetimes, Plan, Program};
-    use edbatch_models::{LstmNmt, NmtSizes, SourceSentence, Stop};
     use edbatch_runtime::{Backend, BackendError, Bytes, Outputs, Part};
 
     use super::*;

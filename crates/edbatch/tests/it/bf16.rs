@@ -5,13 +5,13 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use edbatch::models::{END, Model, Stop, Zoo, ZooInput, arg_max};
 use edbatch::{
     Engine, EngineError, EngineOptions, Loaded, Precision, Rows, Trainer, TrainerOptions,
     interpret, load,
 };
 use edbatch_graph::{Dag, Graph, Network, NodeId, Schedule, Shape};
 use edbatch_layout::{CellStyle, MiniBatch, Plan, Planner, Program, Want};
-use edbatch_models::{END, Model, Stop, Zoo, ZooInput, arg_max};
 use edbatch_policy::{Agenda, AnyPolicy, Critical, Depth};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{

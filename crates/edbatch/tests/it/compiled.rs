@@ -10,9 +10,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use edbatch::models::{Folder, Model, ModelName};
 use edbatch_graph::{Network, training_network};
 use edbatch_layout::{CellStyle, Program};
-use edbatch_models::{Folder, Model, ModelName};
 use edbatch_testing::networks::{Random, random_network, with_second_lookups};
 use rand::SeedableRng;
 use sha2::{Digest, Sha256};

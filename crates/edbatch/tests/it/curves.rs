@@ -5,9 +5,9 @@
 use std::fs;
 use std::path::Path;
 
+use edbatch::models::build_vocabularies;
+use edbatch::models::{Folder, Model, ModelConfig, ModelName, Targets, ZooInput};
 use edbatch::{Optimizer, Trainer, TrainerOptions, shuffled};
-use edbatch_models::build_vocabularies;
-use edbatch_models::{Folder, Model, ModelConfig, ModelName, Targets, ZooInput};
 use edbatch_runtime::Parameters;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use edbatch::models::{
+    Build, BuildError, IndexedTree, Lexicon, Model, ModelConfig, ModelName, Targets, Zoo, ZooInput,
+};
 use edbatch::{Engine, Optimizer, Trainer, TrainerOptions};
 use edbatch_datasets::fixtures;
 use edbatch_graph::{Kind, Network, Shape};
-use edbatch_models::{
-    Build, BuildError, IndexedTree, Lexicon, Model, ModelConfig, ModelName, Targets, Zoo, ZooInput,
-};
 use edbatch_policy::{Agenda, AnyPolicy, ByDepth, Critical, Depth, Sufficient};
 use edbatch_runtime::{Parameters, Rows};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};

@@ -1,8 +1,8 @@
 //! Very small, very large and unusual inputs: they run, or the error says exactly why not.
 
+use edbatch::models::*;
 use edbatch::{Engine, EngineOptions, Rows, Statistics, interpret};
 use edbatch_datasets::{Lattice, Sentence, Tree, TreeBuilder, WordArc};
-use edbatch_models::*;
 use edbatch_runtime::{Parameters, Precision};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 

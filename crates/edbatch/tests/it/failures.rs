@@ -9,9 +9,9 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
 
+use edbatch::models::*;
 use edbatch::{Engine, EngineOptions, InputError, RunError, RunOptions, interpret};
 use edbatch_datasets::{Lattice, Sentence, Tree, TreeBuilder, WordArc};
-use edbatch_models::*;
 use edbatch_runtime::{Parameters, Precision};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 

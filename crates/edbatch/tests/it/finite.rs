@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
+use edbatch::models::*;
 use edbatch::{
     Engine, InputError, NotFiniteCall, NotFiniteCause, RunError, interpret, interpret_finite,
 };
 use edbatch_datasets::{Sentence, fixtures};
 use edbatch_graph::{Dag, Kind, Network, NodeId, ParameterId, Shape};
-use edbatch_models::*;
 use edbatch_runtime::{NotFinite, Parameters, Precision, initial_values};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 use safetensors::tensor::{Dtype, TensorView};

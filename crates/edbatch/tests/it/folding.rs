@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
+use edbatch::models::{LatticeLstm, LatticeSizes, Model};
 use edbatch::{Engine, EngineError, EngineOptions};
 use edbatch_datasets::{Lattice, WordArc};
 use edbatch_graph::{Graph, Kind, Schedule};
 use edbatch_layout::{CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, check};
-use edbatch_models::{LatticeLstm, LatticeSizes, Model};
 use edbatch_policy::Scheduler;
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use edbatch::models::{Build, BuildError, Model};
 use edbatch::{Engine, EngineOptions, RunOptions, interpret};
 use edbatch_graph::{Kind, Network, RecordId, Shape};
-use edbatch_models::{Build, BuildError, Model};
 use edbatch_policy::{Agenda, AnyPolicy, Critical, Depth, Sufficient};
 use edbatch_runtime::{Parameters, Precision};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};

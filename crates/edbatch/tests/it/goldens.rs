@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 #[cfg(feature = "cuda")]
 use edbatch::cuda::Driver;
+use edbatch::models::{Model, Zoo, ZooInput, arg_max};
 use edbatch::{Engine, EngineOptions, Loaded, Rows, RunOptions, interpret, load};
 use edbatch_graph::{Dag, Graph, Network};
 use edbatch_layout::{CellStyle, Program};
-use edbatch_models::{Model, Zoo, ZooInput, arg_max};
 use edbatch_policy::{
     Agenda, Beam, Critical, Depth, Encoding, LearningConfig, Policy, Sufficient, TrainingSet, learn,
 };

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use edbatch::Engine;
+use edbatch::models::*;
 use edbatch_datasets::{Sentence, parse_binary_trees};
 use edbatch_graph::{Graph, Kind, Network, NodeId, Schedule, Shape};
 use edbatch_layout::{
     Action, Base, CellStep, CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, Step, check,
     check_cell,
 };
-use edbatch_models::*;
 use edbatch_policy::Scheduler;
 use edbatch_runtime::Parameters;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};

@@ -1,8 +1,8 @@
 //! An engine learns its own policy.
 
+use edbatch::models::{LatticeLstm, LatticeSizes, Model};
 use edbatch::{Engine, RunError};
 use edbatch_datasets::{Lattice, WordArc};
-use edbatch_models::{LatticeLstm, LatticeSizes, Model};
 use edbatch_policy::{Agenda, EmptyTrainingSet, Encoding, LearningConfig};
 use edbatch_runtime::Parameters;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
+use edbatch::models::{Build, BuildError, Model};
 use edbatch::{Engine, EngineOptions, RunError};
 use edbatch_graph::{Dag, Graph, Kind, Network, NodeId, RecordId, Schedule, Shape, Value};
 use edbatch_layout::{
     Addressed, ArenaTooLarge, CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, TooLarge,
     Want,
 };
-use edbatch_models::{Build, BuildError, Model};
 use edbatch_runtime::{Backend, Count, Given, Parameters, Part, Rows};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 

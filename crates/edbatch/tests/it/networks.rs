@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use edbatch::models::{CallList, CallLists, Model, network_from_json, network_to_json};
 use edbatch::{Engine, EngineOptions};
-use edbatch_models::{CallList, CallLists, Model, network_from_json, network_to_json};
 use edbatch_runtime::Parameters;
 use edbatch_testing::shared;
 use serde_json::Value;

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use edbatch::{Engine, EngineOptions, RunOptions, interpret, load};
-use edbatch_graph::{Dag, Graph, Network, NodeId, RecordId, Shape, Source, Value};
-use edbatch_models::{
+use edbatch::models::{
     Build, BuildError, CallList, CallLists, Model, ZooInput, network_from_json, network_to_json,
 };
+use edbatch::{Engine, EngineOptions, RunOptions, interpret, load};
+use edbatch_graph::{Dag, Graph, Network, NodeId, RecordId, Shape, Source, Value};
 use edbatch_policy::PolicyChoice;
 use edbatch_runtime::{Parameters, Precision};
 use edbatch_testing::networks::{Random, random_graph, random_network};

@@ -1,9 +1,9 @@
 //! The examples with attention, norms and log-sum-exp, against the same models in PyTorch.
 //! `fixtures/operations.py` made the weights, inputs and outputs.
 
+use edbatch::models::Model;
 use edbatch::{Engine, EngineOptions};
 use edbatch_datasets::{Tree, TreeBuilder};
-use edbatch_models::Model;
 use edbatch_runtime::Parameters;
 use serde_json::Value;
 

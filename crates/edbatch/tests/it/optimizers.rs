@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
+use edbatch::models::{Build, BuildError, Model};
 use edbatch::{Group, Optimizer, Rate, TrainError, Trainer, TrainerOptions};
 use edbatch_graph::{Kind, Network, Shape};
-use edbatch_models::{Build, BuildError, Model};
 use edbatch_runtime::{Gradient, Gradients, Parameters, UpdateRule};
 use safetensors::SafeTensors;
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use edbatch::models::{Build, BuildError, Model};
 use edbatch::{Engine, interpret};
 use edbatch_graph::{Kind, Network, Shape};
-use edbatch_models::{Build, BuildError, Model};
 use edbatch_runtime::{Parameters, Precision};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;

@@ -5,10 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use edbatch::models::{Model, TreeLstm, TreeSizes};
 use edbatch::{Engine, EngineError, EngineOptions, RunError};
 use edbatch_datasets::Tree;
 use edbatch_layout::{CellStyle, Lifetimes, Plan, Program};
-use edbatch_models::{Model, TreeLstm, TreeSizes};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, BackendError, Bytes, Cpu, Outputs, Parameters, Part, Precision};
 use edbatch_testing::generate;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const PUBLISHED: [&str; 10] = [
+const PUBLISHED: [&str; 11] = [
     "crates/edbatch",
     "crates/edbatch-cli",
     "crates/edbatch-cuda",
@@ -12,6 +12,7 @@ const PUBLISHED: [&str; 10] = [
     "crates/edbatch-models",
     "crates/edbatch-policy",
     "crates/edbatch-runtime",
+    "crates/edbatch-zoo",
     "crates/pqtree",
     "datasets",
 ];

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use edbatch::Engine;
+use edbatch::models::{Build, BuildError, Model};
 use edbatch_graph::{CellBuilder, Kind, Network, Shape, Tensor, Value};
-use edbatch_models::{Build, BuildError, Model};
 use edbatch_runtime::Parameters;
 use edbatch_runtime::pytorch::{GRU, LSTM, Recurrent, split_gates};
 use safetensors::SafeTensors;

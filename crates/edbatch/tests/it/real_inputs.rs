@@ -8,11 +8,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use edbatch::{Engine, Rows, interpret};
-use edbatch_models::{
+use edbatch::models::{
     CallList, CallLists, Model, ModelConfig, ModelName, Zoo, ZooInput, build_vocabularies, inputs,
     network_from_json, network_to_json,
 };
+use edbatch::{Engine, Rows, interpret};
 use edbatch_runtime::{Parameters, Precision};
 use edbatch_testing::shared;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};

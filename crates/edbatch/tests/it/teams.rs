@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use edbatch::cuda::{CudaOptions, DevicePrecision, Driver, EmulatedDevice};
+use edbatch::models::*;
 use edbatch::{Engine, EngineOptions, Rows};
 use edbatch_graph::Network;
 use edbatch_layout::{CellStyle, Program};
-use edbatch_models::*;
 use edbatch_runtime::Parameters;
 use edbatch_runtime::kernels::Level;
 use edbatch_testing::{generate, skip};

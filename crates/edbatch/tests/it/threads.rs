@@ -1,8 +1,8 @@
 //! Results are bit-identical for any number of threads. Threads share parts of large mini-batches,
 //! tiles of large batches, columns of small batches, and hoisted rows.
 
+use edbatch::models::*;
 use edbatch::{Engine, EngineError, EngineOptions, InputError, Rows, RunError};
-use edbatch_models::*;
 use edbatch_runtime::{Parameters, ThreadPool};
 use edbatch_testing::generate;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};

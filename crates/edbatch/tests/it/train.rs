@@ -6,12 +6,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
-use edbatch::{Engine, Loaded, Optimizer, TrainError, Trainer, TrainerOptions, load};
-use edbatch_datasets::fixtures;
-use edbatch_models::{
+use edbatch::models::{
     BiLstmTagger, Folder, Model, ModelConfig, ModelName, TaggerSizes, Targets, Zoo, ZooInput,
     build_vocabularies,
 };
+use edbatch::{Engine, Loaded, Optimizer, TrainError, Trainer, TrainerOptions, load};
+use edbatch_datasets::fixtures;
 use edbatch_policy::{Agenda, AnyPolicy, ByDepth, Critical, Depth, Sufficient};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Gradients, Parameters, Precision};
@@ -324,8 +324,8 @@ fn steps_that_fail_change_nothing() {
 /// parameters that the steps read are those that `parameters` returns.
 #[test]
 fn all_copies_of_a_parameter_are_updated() {
+    use edbatch::models::{Build, BuildError};
     use edbatch_graph::{Kind, Network, Shape, Value};
-    use edbatch_models::{Build, BuildError};
 
     #[derive(Clone)]
     struct Own {

@@ -4,13 +4,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
-use edbatch::{Engine, Loaded, Loss, TrainError, Trainer, TrainerOptions, load};
-use edbatch_graph::{Kind, Network, ParameterId, Shape, Value};
-use edbatch_layout::{CellStyle, Program};
-use edbatch_models::{
+use edbatch::models::{
     BiLstmTagger, Build, BuildError, LstmNmt, Model, NmtSizes, SourceSentence, Stop, TaggerSizes,
     Targets, TreeLstm, TreeSizes, ZooInput,
 };
+use edbatch::{Engine, Loaded, Loss, TrainError, Trainer, TrainerOptions, load};
+use edbatch_graph::{Kind, Network, ParameterId, Shape, Value};
+use edbatch_layout::{CellStyle, Program};
 use edbatch_policy::{Agenda, AnyPolicy, ByDepth, Critical, Depth, Frontier, Policy, Sufficient};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Cpu, Gradient, Gradients, Parameters, Precision, Rows};
@@ -73,7 +73,7 @@ fn gradients(
 #[test]
 fn bits_of_gradients_depend_on_the_examples_alone() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gradients");
-    for name in edbatch_models::ModelName::ALL {
+    for name in edbatch::models::ModelName::ALL {
         let loaded = load(dir.join(name.name())).unwrap();
         let examples = loaded.folder.examples(&loaded.folder.input(), None).unwrap();
         let (mut inputs, mut targets): (Vec<_>, Vec<_>) = examples.map(Result::unwrap).unzip();

@@ -7,15 +7,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use edbatch::models::{
+    LatticeGru, LatticeLstm, LatticeSizes, LstmNmt, Model, ModelConfig, ModelName, MvRnn,
+    MvRnnSizes, NmtSizes, SourceSentence, Stop, TreeGru, TreeLstm, TreeSizes, Zoo, ZooInput,
+    build_vocabularies, inputs,
+};
 use edbatch::{Engine, Loss, LossGradients, TrainError, Trainer, interpret_gradients, load};
 use edbatch_graph::{
     CellBuilder, Dag, Graph, Network, NodeId, ParameterId, Shape, Tensor, TrainingNetwork, Value,
     Values, training_network,
-};
-use edbatch_models::{
-    LatticeGru, LatticeLstm, LatticeSizes, LstmNmt, Model, ModelConfig, ModelName, MvRnn,
-    MvRnnSizes, NmtSizes, SourceSentence, Stop, TreeGru, TreeLstm, TreeSizes, Zoo, ZooInput,
-    build_vocabularies, inputs,
 };
 use edbatch_runtime::{Parameters, ReferenceTensor, interpret_as};
 use edbatch_testing::networks::{Random, random_graph, random_network, with_second_lookups};
@@ -579,7 +579,7 @@ fn translations_along_given_words_emit_a_row_for_each_word_and_the_end() {
     let mut engine = Engine::new(model, parameters).unwrap();
     let greedy = SourceSentence { words: vec![4, 5], stop: Stop::After(4) };
     let rows = engine.run(std::slice::from_ref(&greedy)).unwrap().remove(0);
-    let words: Vec<u32> = rows.iter().map(edbatch_models::arg_max).collect();
+    let words: Vec<u32> = rows.iter().map(edbatch::models::arg_max).collect();
     // Along its own translation, a translator computes the same scores.
     let stop = Stop::Forced(words[..3].into());
     let graphs = engine.statistics().graphs;

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use edbatch::Engine;
 use edbatch::cuda::{CommandList, PhaseTable, check_phases, check_waves, phases, waves};
+use edbatch::models::{
+    BiLstmTagger, LstmNmt, Model, ModelConfig, ModelName, NmtSizes, TaggerSizes, TreeGru, TreeLstm,
+    TreeSizes, Zoo, build_vocabularies, inputs,
+};
 use edbatch_graph::{Dag, Network, NodeId, Schedule};
 use edbatch_layout::{
     CellPlan, CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, Want, check,
-};
-use edbatch_models::{
-    BiLstmTagger, LstmNmt, Model, ModelConfig, ModelName, NmtSizes, TaggerSizes, TreeGru, TreeLstm,
-    TreeSizes, Zoo, build_vocabularies, inputs,
 };
 use edbatch_policy::Scheduler;
 use edbatch_runtime::Parameters;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use edbatch_models::{Folder, Model, Zoo};
+use edbatch::models::{Folder, Model, Zoo};
 use edbatch_runtime::{ParameterError, Parameters};
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Barrier};
 
+use edbatch::models::{Build, BuildError, Model};
 use edbatch::{ChromeTrace, Engine, EngineOptions};
 use edbatch_graph::{Kind, Network, Shape, Value};
-use edbatch_models::{Build, BuildError, Model};
 use edbatch_runtime::Parameters;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 

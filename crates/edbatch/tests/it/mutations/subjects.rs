@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use edbatch::Engine;
+use edbatch::models::{Folder, Model, ModelName};
 use edbatch_graph::{Dag, Graph, NodeId, Schedule, Value};
 use edbatch_layout::{CellStyle, MiniBatch, Plan, Planner, Program, Want, check};
-use edbatch_models::{Folder, Model, ModelName};
 use edbatch_policy::{Agenda, Critical, Policy, schedule};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Given, Parameters, Part, Precision, Rows};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use edbatch::models::{CallList, CallLists, Targets};
 use edbatch::{Rows, TrainError, Trainer, TrainerOptions};
 use edbatch_graph::{Network, Shape};
-use edbatch_models::{CallList, CallLists, Targets};
 use edbatch_runtime::{Parameters, StillWanted};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use edbatch::models::{CallList, CallLists, Targets};
 use edbatch::{LossGradients, Trainer, TrainerOptions, interpret_gradients};
 use edbatch_graph::{Network, ParameterId};
-use edbatch_models::{CallList, CallLists, Targets};
 use edbatch_runtime::Parameters;
 
 /// Inputs with their targets.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use edbatch::models::{CallList, CallLists, Targets};
 use edbatch::{NotFiniteCause, TrainError, Trainer, TrainerOptions, interpret_gradients};
 use edbatch_graph::{Network, Shape};
-use edbatch_models::{CallList, CallLists, Targets};
 use edbatch_runtime::Parameters;
 
 /// A network with a table, dropout and a given value, whose parameters are 0.5.

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use edbatch::TrainerOptions;
+use edbatch::models::{CallList, network_from_json};
 use edbatch_graph::{Kind, Network};
-use edbatch_models::{CallList, network_from_json};
 use serde_json::{Value, json};
 
 use super::differences::{Examples, check, trainer};

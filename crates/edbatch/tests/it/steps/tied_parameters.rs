@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use edbatch::TrainerOptions;
+use edbatch::models::CallList;
 use edbatch_graph::{Network, Shape};
-use edbatch_models::CallList;
 
 use super::differences::{Examples, check, trainer};
 

@@ -4,10 +4,11 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use edbatch_datasets::{Error, Position, Vocabulary, read_names};
+use edbatch_models::CallLists;
 
+use crate::Family;
 #[cfg(doc)]
 use crate::{BEGIN, END, PAD};
-use crate::{CallLists, Family};
 
 /// The vocabularies of a [`Family`] of models: the numbers of tokens, and the names of outputs.
 #[derive(Clone, PartialEq, Debug)]

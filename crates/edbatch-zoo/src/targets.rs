@@ -8,9 +8,10 @@ use edbatch_datasets::{
     ArcNumber, Error, Label, Position, open, parse_checked_arcs, parse_checked_binary_trees,
     parse_checked_lattices, parse_plain,
 };
+use edbatch_models::Targets;
 
 use crate::input::{call_lists, sentences, word_of_text};
-use crate::{END, Lexicon, Stop, Targets, ZooInput, is_arc_file};
+use crate::{END, Lexicon, Stop, ZooInput, is_arc_file};
 
 /// An iterator over the examples of a file: inputs with their targets. It continues after an error
 /// in one example, like [`Inputs`](crate::Inputs).

@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use edbatch_datasets::Sentence;
 use edbatch_graph::{CellError, Kind, Network, RecordId};
+use edbatch_models::{Build, BuildError, Model};
 
-use crate::Build;
 use crate::cells::{linear, logits, lstm_state};
-use crate::model::{BuildError, Model};
 use crate::stack::{Reads, Stack, Step};
 
 /// The BiLSTM tagger: a forward and a backward stack of LSTMs, and a small network on top.

@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use edbatch_datasets::Tree;
 use edbatch_graph::{CellError, Kind, Network};
+use edbatch_models::{Build, BuildError, Model};
 
-use crate::Build;
 use crate::cells::{between, bias, gru_state, output, weight};
-use crate::model::{BuildError, Model};
 use crate::tree::{TreeSizes, Wiring};
 
 /// The binary TreeGRU: a node's state is the mean of one GRU step per child. Scores every node.

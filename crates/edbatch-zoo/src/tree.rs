@@ -2,9 +2,7 @@
 
 use edbatch_datasets::Tree;
 use edbatch_graph::{CellBuilder, Kind, RecordId, Tensor};
-
-use crate::Build;
-use crate::model::BuildError;
+use edbatch_models::{Build, BuildError};
 
 /// The sizes of a model over binary trees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

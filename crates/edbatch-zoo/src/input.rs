@@ -8,10 +8,9 @@ use edbatch_datasets::{
     Error, Lattice, Lines, Position, SENTENCE_FORMAT, Sentence, Tree, Vocabulary, open, parse_arcs,
     parse_binary_trees, parse_checked_sentences, parse_lattices, parse_plain,
 };
+use edbatch_models::{CallList, CallLists, JsonFault};
 
-use crate::{
-    BEGIN, CallList, CallLists, END, IndexedTree, JsonFault, Lexicon, SourceSentence, Stop, Word,
-};
+use crate::{BEGIN, END, IndexedTree, Lexicon, SourceSentence, Stop, Word};
 
 /// An input of any model of the zoo.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,10 +1,9 @@
 //! A stack of LSTM layers, each with a learned initial state.
 
 use edbatch_graph::{CellError, Kind, Network, RecordId, Value};
+use edbatch_models::{Build, BuildError};
 
-use crate::Build;
 use crate::cells::lstm;
-use crate::model::BuildError;
 
 /// A stack of LSTMs, bottom layer first.
 #[derive(Clone, Debug)]

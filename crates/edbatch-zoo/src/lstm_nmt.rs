@@ -7,10 +7,9 @@
 use std::sync::Arc;
 
 use edbatch_graph::{CellBuilder, CellError, Kind, Network, RecordId, Tensor, Value};
+use edbatch_models::{Build, BuildError, Model};
 
-use crate::Build;
 use crate::cells::{linear, lstm, lstm_state, output};
-use crate::model::{BuildError, Model};
 
 /// A translator: an LSTM reads the source, another writes the target word by word.
 #[derive(Clone, Debug)]
@@ -114,7 +113,7 @@ impl Model for LstmNmt {
             }
     }
 
-    /// Emits the logits of every step. Their [`arg_max`](crate::arg_max) are the words of the
+    /// Emits the logits of every step. Their [`arg_max`](edbatch_models::arg_max) are the words of the
     /// translation; a final [`END`] is not one of them.
     async fn build(&self, build: &Build<'_>, source: &SourceSentence) -> Result<(), BuildError> {
         let mut state = self.start;

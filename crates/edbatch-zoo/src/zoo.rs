@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use edbatch_graph::{CellError, Dag, Network, Op};
+use edbatch_models::{Build, BuildError, CallLists, Model, arg_max};
 
 use crate::{
-    BiLstmTagger, BiLstmTaggerChar, Build, BuildError, CallLists, CharTaggerSizes, ConfigError,
-    END, LatticeGru, LatticeLstm, LatticeSizes, Lexicon, LstmNmt, Model, ModelConfig, ModelName,
-    MvRnn, MvRnnSizes, NmtSizes, SourceSentence, Stop, TaggerSizes, TreeGru, TreeLstm,
-    TreeLstm2Type, TreeSizes, ZooInput, arg_max,
+    BiLstmTagger, BiLstmTaggerChar, CharTaggerSizes, ConfigError, END, LatticeGru, LatticeLstm,
+    LatticeSizes, Lexicon, LstmNmt, ModelConfig, ModelName, MvRnn, MvRnnSizes, NmtSizes,
+    SourceSentence, Stop, TaggerSizes, TreeGru, TreeLstm, TreeLstm2Type, TreeSizes, ZooInput,
 };
 
 /// Any model of the zoo, or any network, for programs that choose the model at run time.

@@ -13,11 +13,10 @@ use std::sync::Arc;
 
 use edbatch_datasets::Sentence;
 use edbatch_graph::{CellError, Kind, Network, Value};
+use edbatch_models::{Build, BuildError, Model};
 
-use crate::Build;
 use crate::bilstm_tagger::{Tagger, TaggerSizes};
 use crate::cells::vector;
-use crate::model::{BuildError, Model};
 use crate::stack::{Reads, Stack, Step};
 
 /// The BiLSTM tagger with characters: unknown words are read character by character.

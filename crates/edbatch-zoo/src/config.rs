@@ -5,8 +5,6 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::json_fault::without_mark;
-
 /// The contents of a `config.json`. Other members, such as descriptions, are ignored.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ModelConfig {
@@ -135,8 +133,10 @@ impl ModelConfig {
     /// # Errors
     /// If the text is not JSON of this form, or a size is out of range.
     pub fn from_json(text: &str) -> Result<Self, ConfigError> {
-        let config: Self = serde_json::from_str(without_mark(text))
-            .map_err(|error| ConfigError(error.to_string()))?;
+        // Some editors begin a file with a byte order mark.
+        let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
+        let config: Self =
+            serde_json::from_str(text).map_err(|error| ConfigError(error.to_string()))?;
         config.check()?;
         Ok(config)
     }

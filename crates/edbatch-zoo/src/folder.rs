@@ -8,22 +8,20 @@ use std::sync::Arc;
 
 use edbatch_datasets::Error;
 use edbatch_graph::Network;
+use edbatch_models::{CallLists, JsonFault, MAX_NETWORK_BYTES, network_from_json};
 
 use crate::input::inputs_from;
 use crate::lexicon::{CLASSES, FILES};
-use crate::network_file::MAX_BYTES;
 use crate::targets::examples;
-use crate::{
-    CallLists, ConfigError, Examples, Inputs, JsonFault, Lexicon, ModelConfig, Zoo, inputs,
-    network_from_json,
-};
+use crate::{ConfigError, Examples, Inputs, Lexicon, ModelConfig, Zoo, inputs};
 
 /// The folder of a model, without the weights: configuration and vocabularies, or a network whose
 /// inputs are call lists.
 ///
 /// ```
 /// use edbatch_datasets::{Vocabulary, fixtures::text::BINARY_TREES};
-/// use edbatch_models::{Folder, Lexicon, Model, ModelConfig, ModelName, build_vocabularies};
+/// use edbatch_models::Model;
+/// use edbatch_zoo::{Folder, ModelConfig, ModelName, build_vocabularies};
 ///
 /// let dir = std::env::temp_dir().join(format!("edbatch-folder-{}", std::process::id()));
 /// std::fs::create_dir_all(&dir)?;
@@ -211,7 +209,7 @@ fn read_network(file: PathBuf) -> Result<Network, FolderError> {
     // One byte over the limit shows that a file is too long.
     let mut text = String::new();
     let read = File::open(&file)
-        .and_then(|opened| opened.take(MAX_BYTES as u64 + 1).read_to_string(&mut text));
+        .and_then(|opened| opened.take(MAX_NETWORK_BYTES as u64 + 1).read_to_string(&mut text));
     if let Err(error) = read {
         return Err(FolderError::Config { file, error: unreadable(&error) });
     }

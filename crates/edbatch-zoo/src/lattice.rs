@@ -2,10 +2,9 @@
 
 use edbatch_datasets::{Lattice, WordArc};
 use edbatch_graph::{CellBuilder, CellError, Kind, Network, RecordId, Tensor, Value};
+use edbatch_models::{Build, BuildError};
 
-use crate::Build;
 use crate::cells::{linear, logits};
-use crate::model::BuildError;
 
 /// The sizes of a lattice model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

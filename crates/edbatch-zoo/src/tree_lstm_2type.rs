@@ -8,10 +8,9 @@ use std::sync::Arc;
 
 use edbatch_datasets::Tree;
 use edbatch_graph::{CellError, Kind, Network};
+use edbatch_models::{Build, BuildError, Model};
 
-use crate::Build;
 use crate::cells::{lstm_state, output};
-use crate::model::{BuildError, Model};
 use crate::tree::{TreeSizes, Wiring, lstm_leaf, lstm_node};
 
 /// The binary TreeLSTM with two kinds of inner nodes, each with its own parameters.

@@ -8,10 +8,9 @@ use std::sync::Arc;
 
 use edbatch_datasets::Tree;
 use edbatch_graph::{CellError, Kind, Network, Shape};
+use edbatch_models::{Build, BuildError, Model};
 
-use crate::Build;
 use crate::cells::{output, vector};
-use crate::model::{BuildError, Model};
 use crate::tree::Wiring;
 
 /// The matrix-vector recursive network (MV-RNN): every node has a vector, its meaning, and a matrix

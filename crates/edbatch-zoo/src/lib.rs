@@ -1,0 +1,67 @@
+//! The model zoo: nine dynamic neural networks, and their folders of files.
+//!
+//! Each of the nine models has a file about as short as its equations. [`Zoo`] is any of them;
+//! [`Folder`] reads configuration and vocabularies from a model's folder. Use this crate to run one
+//! of these models. For a model of your own, `edbatch-models` is enough.
+//!
+//! *Cost*: wiring takes one `Graph::call` per node and one allocation per instance.
+//!
+//! ```
+//! use edbatch_models::Model;
+//! use edbatch_zoo::{TreeLstm, TreeSizes};
+//!
+//! let sizes = TreeSizes { vocabulary: 100, embed: 8, hidden: 16, classes: 5 };
+//! let model = TreeLstm::new(sizes)?;
+//! assert_eq!(model.network().kind_names(), ["leaf", "node", "output"]);
+//! # Ok::<(), edbatch_graph::CellError>(())
+//! ```
+//!
+//! Read `tree_lstm.rs` next.
+#![forbid(unsafe_code)]
+
+mod bilstm_tagger;
+mod bilstm_tagger_char;
+mod cells;
+mod config;
+#[cfg(test)]
+mod error_texts;
+mod folder;
+mod input;
+mod lattice;
+mod lattice_gru;
+mod lattice_lstm;
+mod lexicon;
+mod lstm_nmt;
+mod mv_rnn;
+mod stack;
+mod targets;
+mod tree;
+mod tree_gru;
+mod tree_lstm;
+mod tree_lstm_2type;
+mod vocabularies;
+mod zoo;
+
+pub use bilstm_tagger::{BiLstmTagger, TaggerSizes};
+pub use bilstm_tagger_char::{BiLstmTaggerChar, CharTaggerSizes, PAD, Word};
+pub use config::{ConfigError, Family, ModelConfig, ModelName};
+pub use folder::{Folder, FolderError};
+pub use input::{Inputs, ZooInput, inputs, is_arc_file};
+pub use lattice::LatticeSizes;
+pub use lattice_gru::LatticeGru;
+pub use lattice_lstm::LatticeLstm;
+pub use lexicon::Lexicon;
+pub use lstm_nmt::{BEGIN, END, LstmNmt, NmtSizes, SourceSentence, Stop};
+pub use mv_rnn::{MvRnn, MvRnnSizes};
+pub use targets::Examples;
+pub use tree::TreeSizes;
+pub use tree_gru::TreeGru;
+pub use tree_lstm::TreeLstm;
+pub use tree_lstm_2type::{IndexedTree, TreeLstm2Type};
+pub use vocabularies::{Vocabularies, VocabularyError, build_vocabularies};
+pub use zoo::{NamedOutputs, Zoo};
+
+/// The README's example, compiled and run by the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
