@@ -16,7 +16,7 @@ use clap::{Args, ValueEnum};
 #[cfg(feature = "cuda")]
 use edbatch::cuda::{self, EmulatedDevice};
 #[cfg(feature = "cuda")]
-use edbatch::models::Zoo;
+use edbatch::models::FolderModel;
 use edbatch::models::{Folder, Model};
 use edbatch::{Engine, EngineOptions, Loaded, Report, Statistics, load};
 #[cfg(feature = "cuda")]
@@ -370,10 +370,10 @@ impl Infer {
     #[cfg(feature = "cuda")]
     fn on_device(
         &self,
-        model: Zoo,
+        model: FolderModel,
         parameters: &Parameters,
         options: EngineOptions,
-    ) -> Result<Engine<Zoo>, Failure> {
+    ) -> Result<Engine<FolderModel>, Failure> {
         let program = Program::new(model.network().clone(), CellStyle::default());
         let program = Arc::new(program.map_err(Failure::new)?.fold_tables(self.fold_tables));
         let cuda_options = self.precision.on_device()?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use edbatch::Loaded;
-use edbatch::models::{Folder, Model, Zoo, network_to_json};
+use edbatch::models::{Folder, FolderModel, Model, network_to_json};
 use pyo3::prelude::*;
 
 use crate::engine::Engine;
@@ -43,7 +43,10 @@ pub(crate) fn load(
     let network = Py::new(py, Network::frozen(declared.clone()))?;
     let (folder, pool) = (Some(folder), Mutex::default());
     let wirer = Wirer { network, build: None, work: None, folder, pool };
-    let zoo = (!matches!(model, Zoo::CallLists(_))).then(|| Arc::new(model));
+    let zoo = match model {
+        FolderModel::Zoo(zoo) => Some(Arc::new(zoo)),
+        FolderModel::Network(_) => None,
+    };
     Engine::build(wirer, zoo, &declared, parameters, &options)
 }
 

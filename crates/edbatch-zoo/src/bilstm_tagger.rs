@@ -3,20 +3,17 @@
 //! *Source*: Huang, Xu and Yu, 2015, in the variant that the ED-Batch authors benchmark: the two
 //! directions are separate stacks; a layer reads only the layer below in its own stack.
 
-use std::sync::Arc;
-
 use edbatch_datasets::Sentence;
 use edbatch_graph::{CellError, Kind, Network, RecordId};
-use edbatch_models::{Build, BuildError, Model};
+use edbatch_models::Build;
 
 use crate::cells::{linear, logits, lstm_state};
+use crate::model::{Built, model};
 use crate::stack::{Reads, Stack, Step};
 
-/// The BiLSTM tagger: a forward and a backward stack of LSTMs, and a small network on top.
-#[derive(Clone, Debug)]
-pub struct BiLstmTagger {
-    pub(crate) network: Arc<Network>,
-    tagger: Tagger,
+model! {
+    /// The BiLSTM tagger: a forward and a backward stack of LSTMs, and a small network on top.
+    pub struct BiLstmTagger: Tagger(Tagger), TaggerSizes, Sentence<u32>, Sentence::len
 }
 
 /// The sizes of a [`BiLstmTagger`].
@@ -36,33 +33,9 @@ pub struct TaggerSizes {
     pub tags: usize,
 }
 
-impl BiLstmTagger {
-    /// Declares the cells.
-    ///
-    /// # Errors
-    /// If a size is zero or too large.
-    pub fn new(sizes: TaggerSizes) -> Result<Self, CellError> {
-        let mut network = Network::new();
-        let words = Reads::Table("embed.weight", [sizes.vocabulary, sizes.embed]);
-        let tagger = Tagger::new(&mut network, sizes, words)?;
-        Ok(Self { network: Arc::new(network), tagger })
-    }
-}
-
-impl Model for BiLstmTagger {
-    type Input = Sentence<u32>;
-
-    fn network(&self) -> &Arc<Network> {
-        &self.network
-    }
-
-    fn work(&self, input: &Sentence<u32>) -> usize {
-        input.len()
-    }
-
-    async fn build(&self, build: &Build<'_>, sentence: &Sentence<u32>) -> Result<(), BuildError> {
-        self.tagger.build(build, sentence.words.iter().map(|&word| Step::Row(word)))
-    }
+fn declare(network: &mut Network, sizes: TaggerSizes) -> Result<Tagger, CellError> {
+    let words = Reads::Table("embed.weight", [sizes.vocabulary, sizes.embed]);
+    Tagger::new(network, sizes, words)
 }
 
 /// The cells that both taggers share. The argument `words` of [`Tagger::new`] says where the
@@ -94,11 +67,15 @@ impl Tagger {
         Ok(Self { forward, backward, output })
     }
 
-    pub(crate) fn build(
+    pub(crate) async fn build(&self, build: &Build<'_>, sentence: &Sentence<u32>) -> Built {
+        self.call(build, sentence.words.iter().map(|&word| Step::Row(word)))
+    }
+
+    pub(crate) fn call(
         &self,
         build: &Build<'_>,
         words: impl DoubleEndedIterator<Item = Step> + Clone,
-    ) -> Result<(), BuildError> {
+    ) -> Built {
         let forward = self.forward.build(build, words.clone())?;
         let backward = self.backward.build(build, words.rev())?;
         let states = forward.iter().zip(backward.iter().rev()).map(|(&f, &b)| [f, b]);

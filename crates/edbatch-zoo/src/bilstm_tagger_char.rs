@@ -9,20 +9,23 @@
 //! batch. So an `embed` cell looks up known words, a `spell` cell joins the two states of a spelled
 //! word, and both return this record. Each of them takes one batch per mini-batch.
 
-use std::sync::Arc;
-
 use edbatch_datasets::Sentence;
 use edbatch_graph::{CellError, Kind, Network, Value};
-use edbatch_models::{Build, BuildError, Model};
+use edbatch_models::{Build, BuildError};
 
 use crate::bilstm_tagger::{Tagger, TaggerSizes};
 use crate::cells::vector;
+use crate::model::{Built, model};
 use crate::stack::{Reads, Stack, Step};
 
-/// The BiLSTM tagger with characters: unknown words are read character by character.
+model! {
+    /// The BiLSTM tagger with characters: unknown words are read character by character.
+    pub struct BiLstmTaggerChar: CharTagger(CharTagger), CharTaggerSizes, Sentence<Word>, Sentence::len
+}
+
+/// The cells of a tagger with characters.
 #[derive(Clone, Debug)]
-pub struct BiLstmTaggerChar {
-    pub(crate) network: Arc<Network>,
+pub(crate) struct CharTagger {
     embed: Kind,
     forward: Stack,
     backward: Stack,
@@ -56,30 +59,31 @@ pub enum Word {
 /// The padding character before and after every spelled word.
 pub const PAD: u32 = 1;
 
-impl BiLstmTaggerChar {
-    /// Declares the cells.
-    ///
-    /// # Errors
-    /// If a size is zero or too large, or `embed` is not `2 × char_hidden`.
-    pub fn new(sizes: CharTaggerSizes) -> Result<Self, CellError> {
-        let CharTaggerSizes { tagger, chars, char_embed, char_hidden } = sizes;
-        let mut network = Network::new();
-        let word = network.record("word", [("x", vector(tagger.embed)?)])?;
-        let half = vector(char_hidden)?;
-        let spelling = network.record("spelling", [("h", half), ("c", half)])?;
-        let embed = network.cell("embed", word, |cell| {
-            vec![cell.lookup("word", "embed.weight", &[tagger.vocabulary, tagger.embed])]
-        })?;
-        let characters = Reads::Table("char_embed.weight", [chars, char_embed]);
-        let mut stack = |name| Stack::new(&mut network, name, tagger.layers, spelling, characters);
-        let (forward, backward) = (stack("cfwd")?, stack("cbwd")?);
-        let spell = network.cell("spell", word, |cell| {
-            let [f, _] = cell.one("forward", spelling);
-            let [b, _] = cell.one("backward", spelling);
-            vec![cell.concat(&[f, b])]
-        })?;
-        let tagger = Tagger::new(&mut network, tagger, Reads::Record(word))?;
-        Ok(Self { network: Arc::new(network), embed, forward, backward, spell, tagger })
+fn declare(network: &mut Network, sizes: CharTaggerSizes) -> Result<CharTagger, CellError> {
+    let CharTaggerSizes { tagger, chars, char_embed, char_hidden } = sizes;
+    let word = network.record("word", [("x", vector(tagger.embed)?)])?;
+    let half = vector(char_hidden)?;
+    let spelling = network.record("spelling", [("h", half), ("c", half)])?;
+    let embed = network.cell("embed", word, |cell| {
+        vec![cell.lookup("word", "embed.weight", &[tagger.vocabulary, tagger.embed])]
+    })?;
+    let characters = Reads::Table("char_embed.weight", [chars, char_embed]);
+    let mut stack = |name| Stack::new(network, name, tagger.layers, spelling, characters);
+    let (forward, backward) = (stack("cfwd")?, stack("cbwd")?);
+    let spell = network.cell("spell", word, |cell| {
+        let [f, _] = cell.one("forward", spelling);
+        let [b, _] = cell.one("backward", spelling);
+        vec![cell.concat(&[f, b])]
+    })?;
+    let tagger = Tagger::new(network, tagger, Reads::Record(word))?;
+    Ok(CharTagger { embed, forward, backward, spell, tagger })
+}
+
+impl CharTagger {
+    pub(crate) async fn build(&self, build: &Build<'_>, sentence: &Sentence<Word>) -> Built {
+        let words = sentence.words.iter().map(|word| self.word(build, word));
+        let words: Vec<Value> = words.collect::<Result<_, _>>()?;
+        self.tagger.call(build, words.iter().map(|&word| Step::Value(word)))
     }
 
     fn word(&self, build: &Build<'_>, word: &Word) -> Result<Value, BuildError> {
@@ -93,23 +97,5 @@ impl BiLstmTaggerChar {
         let backward = self.backward.build(build, steps.rev())?;
         let last = padded.len() - 1;
         Ok(build.call(self.spell, &[], &[forward[last], backward[last]])?)
-    }
-}
-
-impl Model for BiLstmTaggerChar {
-    type Input = Sentence<Word>;
-
-    fn network(&self) -> &Arc<Network> {
-        &self.network
-    }
-
-    fn work(&self, input: &Sentence<Word>) -> usize {
-        input.len()
-    }
-
-    async fn build(&self, build: &Build<'_>, sentence: &Sentence<Word>) -> Result<(), BuildError> {
-        let words = sentence.words.iter().map(|word| self.word(build, word));
-        let words: Vec<Value> = words.collect::<Result<_, _>>()?;
-        self.tagger.build(build, words.iter().map(|&word| Step::Value(word)))
     }
 }

@@ -45,71 +45,49 @@ pub struct ModelConfig {
     pub dropout_output: Option<f32>,
 }
 
-/// The name of a model, as in `config.json` and on the command line.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "&'static str")]
-pub enum ModelName {
-    /// [`TreeLstm`](crate::TreeLstm).
-    TreeLstm,
-    /// [`TreeLstm2Type`](crate::TreeLstm2Type).
-    TreeLstm2Type,
-    /// [`TreeGru`](crate::TreeGru).
-    TreeGru,
-    /// [`MvRnn`](crate::MvRnn).
-    MvRnn,
-    /// [`BiLstmTagger`](crate::BiLstmTagger).
-    BiLstmTagger,
-    /// [`BiLstmTaggerChar`](crate::BiLstmTaggerChar).
-    BiLstmTaggerChar,
-    /// [`LstmNmt`](crate::LstmNmt).
-    LstmNmt,
-    /// [`LatticeLstm`](crate::LatticeLstm).
-    LatticeLstm,
-    /// [`LatticeGru`](crate::LatticeGru).
-    LatticeGru,
+macro_rules! model_names {
+    ($($model:ident $name:literal $family:ident,)*) => {
+        /// The name of a model, as in `config.json` and on the command line.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "&'static str")]
+        pub enum ModelName {
+            $(#[doc = concat!("[`", stringify!($model), "`](crate::", stringify!($model), ").")]
+            $model,)*
+        }
+
+        impl ModelName {
+            /// All models.
+            pub const ALL: [Self; 9] = [$(Self::$model),*];
+
+            /// Returns the name.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$model => $name,)*
+                }
+            }
+
+            /// Returns the family, which determines the inputs.
+            #[must_use]
+            pub fn family(self) -> Family {
+                match self {
+                    $(Self::$model => Family::$family,)*
+                }
+            }
+        }
+    };
 }
 
-impl ModelName {
-    /// All models.
-    pub const ALL: [Self; 9] = [
-        Self::TreeLstm,
-        Self::TreeLstm2Type,
-        Self::TreeGru,
-        Self::MvRnn,
-        Self::BiLstmTagger,
-        Self::BiLstmTaggerChar,
-        Self::LstmNmt,
-        Self::LatticeLstm,
-        Self::LatticeGru,
-    ];
-
-    /// Returns the name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::TreeLstm => "tree_lstm",
-            Self::TreeLstm2Type => "tree_lstm_2type",
-            Self::TreeGru => "tree_gru",
-            Self::MvRnn => "mv_rnn",
-            Self::BiLstmTagger => "bilstm_tagger",
-            Self::BiLstmTaggerChar => "bilstm_tagger_char",
-            Self::LstmNmt => "lstm_nmt",
-            Self::LatticeLstm => "lattice_lstm",
-            Self::LatticeGru => "lattice_gru",
-        }
-    }
-
-    /// Returns the family, which determines the inputs.
-    #[must_use]
-    pub fn family(self) -> Family {
-        match self {
-            Self::TreeLstm | Self::TreeLstm2Type | Self::TreeGru | Self::MvRnn => Family::Trees,
-            Self::BiLstmTagger => Family::Tagged,
-            Self::BiLstmTaggerChar => Family::Spelled,
-            Self::LstmNmt => Family::Translation,
-            Self::LatticeLstm | Self::LatticeGru => Family::Lattices,
-        }
-    }
+model_names! {
+    TreeLstm "tree_lstm" Trees,
+    TreeLstm2Type "tree_lstm_2type" Trees,
+    TreeGru "tree_gru" Trees,
+    MvRnn "mv_rnn" Trees,
+    BiLstmTagger "bilstm_tagger" Tagged,
+    BiLstmTaggerChar "bilstm_tagger_char" Spelled,
+    LstmNmt "lstm_nmt" Translation,
+    LatticeLstm "lattice_lstm" Lattices,
+    LatticeGru "lattice_gru" Lattices,
 }
 
 /// A family of models that read the same inputs and vocabulary files.

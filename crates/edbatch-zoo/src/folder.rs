@@ -13,7 +13,7 @@ use edbatch_models::{CallLists, JsonFault, MAX_NETWORK_BYTES, network_from_json}
 use crate::input::inputs_from;
 use crate::lexicon::{CLASSES, FILES};
 use crate::targets::examples;
-use crate::{ConfigError, Examples, Inputs, Lexicon, ModelConfig, Zoo, inputs};
+use crate::{ConfigError, Examples, FolderModel, Inputs, Lexicon, ModelConfig, Zoo, inputs};
 
 /// The folder of a model, without the weights: configuration and vocabularies, or a network whose
 /// inputs are call lists.
@@ -119,13 +119,13 @@ impl Folder {
     ///
     /// # Errors
     /// If a size is missing or invalid.
-    pub fn model(&self) -> Result<Zoo, FolderError> {
-        let wrong = |error| FolderError::Config { file: self.path.join(Self::CONFIG), error };
-        match (&self.config, &*self.lexicon) {
-            (Some(config), lexicon) => Zoo::new(config, lexicon).map_err(wrong),
-            (None, Lexicon::CallLists(lists)) => Ok(Zoo::CallLists(lists.clone())),
-            (None, _) => unreachable!("only networks have no configuration"),
+    pub fn model(&self) -> Result<FolderModel, FolderError> {
+        if let Lexicon::CallLists(lists) = &*self.lexicon {
+            return Ok(FolderModel::Network(lists.clone()));
         }
+        let config = self.config.as_ref().expect("only networks have no configuration");
+        let wrong = |error| FolderError::Config { file: self.path.join(Self::CONFIG), error };
+        Zoo::new(config, &self.lexicon).map(FolderModel::Zoo).map_err(wrong)
     }
 
     /// Returns the configuration, or `None` for a network.

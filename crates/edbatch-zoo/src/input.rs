@@ -8,6 +8,7 @@ use edbatch_datasets::{
     Error, Lattice, Lines, Position, SENTENCE_FORMAT, Sentence, Tree, Vocabulary, open, parse_arcs,
     parse_binary_trees, parse_checked_sentences, parse_lattices, parse_plain,
 };
+use edbatch_graph::Dag;
 use edbatch_models::{CallList, CallLists, JsonFault};
 
 use crate::{BEGIN, END, IndexedTree, Lexicon, SourceSentence, Stop, Word};
@@ -27,6 +28,20 @@ pub enum ZooInput {
     Lattice(Lattice<u32>),
     /// The calls of an input of any network.
     CallList(CallList),
+}
+
+impl ZooInput {
+    /// The cost of the input, relative to others.
+    pub(crate) fn work(&self) -> usize {
+        match self {
+            Self::Tree(input) => input.tree.len(),
+            Self::Sentence(input) => input.len(),
+            Self::Spelled(input) => input.len(),
+            Self::Source(input) => input.words.len(),
+            Self::Lattice(input) => crate::lattice::work(input),
+            Self::CallList(list) => list.graph().nodes(),
+        }
+    }
 }
 
 /// An iterator over the inputs of a file. Except in arc files, it continues after a malformed line
@@ -63,7 +78,9 @@ pub(crate) fn inputs_from(
         Lexicon::Tagged { .. } | Lexicon::Spelled { .. } => {
             each(sentences(of.clone(), reader, name, |_| Ok(())), move |s| of.tagged(&s))
         }
-        Lexicon::Translation { .. } => each(parse_plain(reader, &name), move |s| of.source(&s)),
+        Lexicon::Translation { .. } => {
+            each(parse_plain(reader, &name), move |s| ZooInput::Source(of.source(&s)))
+        }
         Lexicon::Lattices { .. } if is_arc_file(path) => {
             each(parse_arcs(reader, &name), move |l| of.numbered(&l))
         }
@@ -165,10 +182,10 @@ impl Lexicon {
         }))
     }
 
-    pub(crate) fn source(&self, sentence: &[String]) -> ZooInput {
+    pub(crate) fn source(&self, sentence: &[String]) -> SourceSentence {
         let Self::Translation { source, .. } = self else { unreachable!("{FAMILY}") };
         let words = sentence.iter().map(|word| word_of_text(source, word)).collect();
-        ZooInput::Source(SourceSentence { words, stop: Stop::AtEnd })
+        SourceSentence { words, stop: Stop::AtEnd }
     }
 
     pub(crate) fn lattice(&self, lattice: &Lattice) -> ZooInput {

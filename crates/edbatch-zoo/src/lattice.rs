@@ -5,6 +5,7 @@ use edbatch_graph::{CellBuilder, CellError, Kind, Network, RecordId, Tensor, Val
 use edbatch_models::{Build, BuildError};
 
 use crate::cells::{linear, logits};
+use crate::model::Built;
 
 /// The sizes of a lattice model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,14 +24,19 @@ pub struct LatticeSizes {
 
 /// The cells of a lattice model, and the state before the first character.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wiring {
-    pub(crate) start: Value,
-    pub(crate) char: Kind,
-    pub(crate) word: Kind,
-    pub(crate) output: Kind,
+pub(crate) struct LatticeKinds {
+    start: Value,
+    char: Kind,
+    word: Kind,
+    output: Kind,
 }
 
-impl Wiring {
+/// Returns the number of characters and words.
+pub(crate) fn work(lattice: &Lattice<u32>) -> usize {
+    lattice.len() + lattice.words.len()
+}
+
+impl LatticeKinds {
     /// Declares the cells for a state of `N` fields, hidden vector first. `step` adds the equations
     /// of the next state, given the name of a cell, an embedding and the previous state. `initial`
     /// names the parameters of the first state.
@@ -61,11 +67,7 @@ impl Wiring {
     /// Calls the cells for one lattice. State j, the state after character j, is the mean of the
     /// arcs that end there. No node computes this mean: each reader of the state reads all these
     /// arcs and averages them itself.
-    pub(crate) fn build(
-        &self,
-        build: &Build<'_>,
-        lattice: &Lattice<u32>,
-    ) -> Result<(), BuildError> {
+    pub(crate) async fn build(&self, build: &Build<'_>, lattice: &Lattice<u32>) -> Built {
         let length = lattice.chars.len();
         let outside = |word: &&WordArc<u32>| word.start >= word.end || word.end as usize >= length;
         if let Some(WordArc { start, end, .. }) = lattice.words.iter().find(outside) {

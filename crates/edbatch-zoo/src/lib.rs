@@ -1,22 +1,4 @@
-//! The model zoo: nine dynamic neural networks, and their folders of files.
-//!
-//! Each of the nine models has a file about as short as its equations. [`Zoo`] is any of them;
-//! [`Folder`] reads configuration and vocabularies from a model's folder. Use this crate to run one
-//! of these models. For a model of your own, `edbatch-models` is enough.
-//!
-//! *Cost*: wiring takes one `Graph::call` per node and one allocation per instance.
-//!
-//! ```
-//! use edbatch_models::Model;
-//! use edbatch_zoo::{TreeLstm, TreeSizes};
-//!
-//! let sizes = TreeSizes { vocabulary: 100, embed: 8, hidden: 16, classes: 5 };
-//! let model = TreeLstm::new(sizes)?;
-//! assert_eq!(model.network().kind_names(), ["leaf", "node", "output"]);
-//! # Ok::<(), edbatch_graph::CellError>(())
-//! ```
-//!
-//! Read `tree_lstm.rs` next.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod bilstm_tagger;
@@ -26,12 +8,14 @@ mod config;
 #[cfg(test)]
 mod error_texts;
 mod folder;
+mod folder_model;
 mod input;
 mod lattice;
 mod lattice_gru;
 mod lattice_lstm;
 mod lexicon;
 mod lstm_nmt;
+mod model;
 mod mv_rnn;
 mod stack;
 mod targets;
@@ -46,6 +30,7 @@ pub use bilstm_tagger::{BiLstmTagger, TaggerSizes};
 pub use bilstm_tagger_char::{BiLstmTaggerChar, CharTaggerSizes, PAD, Word};
 pub use config::{ConfigError, Family, ModelConfig, ModelName};
 pub use folder::{Folder, FolderError};
+pub use folder_model::FolderModel;
 pub use input::{Inputs, ZooInput, inputs, is_arc_file};
 pub use lattice::LatticeSizes;
 pub use lattice_gru::LatticeGru;
@@ -60,8 +45,3 @@ pub use tree_lstm::TreeLstm;
 pub use tree_lstm_2type::{IndexedTree, TreeLstm2Type};
 pub use vocabularies::{Vocabularies, VocabularyError, build_vocabularies};
 pub use zoo::{NamedOutputs, Zoo};
-
-/// The README's example, compiled and run by the tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

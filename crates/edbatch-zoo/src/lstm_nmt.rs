@@ -4,17 +4,23 @@
 //! Decoding is greedy: the most likely word is the input of the next step. So the graph grows while
 //! it runs, and the sentences of a mini-batch end at different steps.
 
-use std::sync::Arc;
-
 use edbatch_graph::{CellBuilder, CellError, Kind, Network, RecordId, Tensor, Value};
-use edbatch_models::{Build, BuildError, Model};
+use edbatch_models::Build;
 
 use crate::cells::{linear, lstm, lstm_state, output};
+use crate::model::{Built, model};
 
-/// A translator: an LSTM reads the source, another writes the target word by word.
-#[derive(Clone, Debug)]
-pub struct LstmNmt {
-    pub(crate) network: Arc<Network>,
+model! {
+    /// A translator: an LSTM reads the source, another writes the target word by word.
+    ///
+    /// It emits the logits of every step. Their [`arg_max`](edbatch_models::arg_max()) are the words
+    /// of the translation; a final [`END`] is not one of them.
+    pub struct LstmNmt: Translator(Translator), NmtSizes, SourceSentence, work
+}
+
+/// The cells of a translator, and the state before the first word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Translator {
     start: Value,
     encoder: Kind,
     decoder: Kind,
@@ -62,27 +68,20 @@ pub const BEGIN: u32 = 1;
 /// The number of the token that ends a sentence, in both vocabularies.
 pub const END: u32 = 2;
 
-impl LstmNmt {
-    /// Declares the cells.
-    ///
-    /// # Errors
-    /// If a size is zero or too large.
-    pub fn new(sizes: NmtSizes) -> Result<Self, CellError> {
-        let NmtSizes { source, target, embed, hidden } = sizes;
-        let mut network = Network::new();
-        let state = lstm_state(&mut network, hidden)?;
-        let start = network.initial(state, &["enc.h0", "enc.c0"])?;
-        let encoder = network.cell("encoder", state, |cell| {
-            let e = cell.lookup("word", "src_embed.weight", &[source, embed]);
-            step(cell, "enc", e, state, hidden)
-        })?;
-        let decoder = network.cell("decoder", state, |cell| {
-            let e = cell.lookup("word", "tgt_embed.weight", &[target, embed]);
-            step(cell, "dec", e, state, hidden)
-        })?;
-        let output = output(&mut network, "state", state, target)?;
-        Ok(Self { network: Arc::new(network), start, encoder, decoder, output })
-    }
+fn declare(network: &mut Network, sizes: NmtSizes) -> Result<Translator, CellError> {
+    let NmtSizes { source, target, embed, hidden } = sizes;
+    let state = lstm_state(network, hidden)?;
+    let start = network.initial(state, &["enc.h0", "enc.c0"])?;
+    let encoder = network.cell("encoder", state, |cell| {
+        let e = cell.lookup("word", "src_embed.weight", &[source, embed]);
+        step(cell, "enc", e, state, hidden)
+    })?;
+    let decoder = network.cell("decoder", state, |cell| {
+        let e = cell.lookup("word", "tgt_embed.weight", &[target, embed]);
+        step(cell, "dec", e, state, hidden)
+    })?;
+    let output = output(network, "state", state, target)?;
+    Ok(Translator { start, encoder, decoder, output })
 }
 
 /// A step of an LSTM from a word's embedding and the state before it.
@@ -97,25 +96,17 @@ fn step<'c>(
     lstm(cell, prefix, x, cell.one("previous", state))
 }
 
-impl Model for LstmNmt {
-    type Input = SourceSentence;
+fn work(source: &SourceSentence) -> usize {
+    source.words.len()
+        + match &source.stop {
+            Stop::AtEnd => source.words.len(),
+            Stop::After(steps) => *steps,
+            Stop::Forced(words) => words.len() + 1,
+        }
+}
 
-    fn network(&self) -> &Arc<Network> {
-        &self.network
-    }
-
-    fn work(&self, input: &SourceSentence) -> usize {
-        input.words.len()
-            + match &input.stop {
-                Stop::AtEnd => input.words.len(),
-                Stop::After(steps) => *steps,
-                Stop::Forced(words) => words.len() + 1,
-            }
-    }
-
-    /// Emits the logits of every step. Their [`arg_max`](edbatch_models::arg_max) are the words of the
-    /// translation; a final [`END`] is not one of them.
-    async fn build(&self, build: &Build<'_>, source: &SourceSentence) -> Result<(), BuildError> {
+impl Translator {
+    pub(crate) async fn build(&self, build: &Build<'_>, source: &SourceSentence) -> Built {
         let mut state = self.start;
         for &word in source.words.iter().chain([&END]) {
             state = build.call(self.encoder, &[word], &[state])?;

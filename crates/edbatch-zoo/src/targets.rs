@@ -1,6 +1,7 @@
 //! Targets: the class that each emitted row of an input should have.
 
 use std::collections::HashMap;
+use std::io::BufRead;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use edbatch_datasets::{
 use edbatch_models::Targets;
 
 use crate::input::{call_lists, sentences, word_of_text};
-use crate::{END, Lexicon, Stop, ZooInput, is_arc_file};
+use crate::{END, Lexicon, SourceSentence, Stop, ZooInput, is_arc_file};
 
 /// An iterator over the examples of a file: inputs with their targets. It continues after an error
 /// in one example, like [`Inputs`](crate::Inputs).
@@ -50,35 +51,7 @@ pub(crate) fn examples(
                 Ok((of.tagged(&sentence), targets))
             }))
         }
-        Lexicon::Translation { .. } => {
-            let Some(targets) = targets else {
-                let expected = "a file of translations: name it with --targets, or as \"target\" \
-                                in config.json";
-                return Err(error(&name, 0, expected.into(), "none"));
-            };
-            let target_name = targets.display().to_string();
-            let mut translations = parse_plain(open(targets)?, &target_name);
-            let mut sentences = parse_plain(reader, &name).zip(0u32..);
-            Box::new(std::iter::from_fn(move || {
-                let (sentence, translation) = match (sentences.next(), translations.next()) {
-                    (None, None) => return None,
-                    (Some((sentence, _)), Some(translation)) => (sentence, translation),
-                    (Some((_, index)), None) => {
-                        let expected = format!("a translation of line {} of {name}", index + 1);
-                        let end = "the end of the file";
-                        return Some(Err(error(&target_name, index, expected, end)));
-                    }
-                    (None, Some(_)) => {
-                        let expected = format!("as many lines as {name}");
-                        return Some(Err(error(&target_name, 0, expected, "more")));
-                    }
-                };
-                Some(sentence.and_then(|sentence| {
-                    let translation = translation?;
-                    Ok(of.translated(&sentence, &translation))
-                }))
-            }))
-        }
+        Lexicon::Translation { .. } => translations(of, reader, name, targets)?,
         Lexicon::CallLists(ref lists) => {
             Box::new(call_lists(lists.clone(), reader, name).map(|list| {
                 let list = list?;
@@ -117,6 +90,42 @@ pub(crate) fn examples(
         }
     };
     Ok(Box::new(examples.map(|example| example.map_err(advised))))
+}
+
+/// Reads sentences, and their translations from the same lines of another file.
+fn translations(
+    of: Arc<Lexicon>,
+    reader: Box<dyn BufRead + Send>,
+    name: String,
+    targets: Option<&Path>,
+) -> Result<Examples, Error> {
+    let Some(targets) = targets else {
+        let expected = "a file of translations: name it with --targets, or as \"target\" \
+                        in config.json";
+        return Err(error(&name, 0, expected.into(), "none"));
+    };
+    let target_name = targets.display().to_string();
+    let mut translations = parse_plain(open(targets)?, &target_name);
+    let mut sentences = parse_plain(reader, &name).zip(0u32..);
+    Ok(Box::new(std::iter::from_fn(move || {
+        let (sentence, translation) = match (sentences.next(), translations.next()) {
+            (None, None) => return None,
+            (Some((sentence, _)), Some(translation)) => (sentence, translation),
+            (Some((_, index)), None) => {
+                let expected = format!("a translation of line {} of {name}", index + 1);
+                let end = "the end of the file";
+                return Some(Err(error(&target_name, index, expected, end)));
+            }
+            (None, Some(_)) => {
+                let expected = format!("as many lines as {name}");
+                return Some(Err(error(&target_name, 0, expected, "more")));
+            }
+        };
+        Some(sentence.and_then(|sentence| {
+            let translation = translation?;
+            Ok(of.translated(&sentence, &translation))
+        }))
+    })))
 }
 
 /// Adds to the error of a label that the model does not know how to go on.
@@ -192,12 +201,9 @@ impl Lexicon {
     /// inputs of the steps and, followed by the end of the sentence, the targets.
     fn translated(&self, sentence: &[String], translation: &[String]) -> (ZooInput, Targets) {
         let Self::Translation { target, .. } = self else { unreachable!("a translator's lexicon") };
-        let ZooInput::Source(mut source) = self.source(sentence) else {
-            unreachable!("a sentence to translate")
-        };
         let words: Box<[u32]> = translation.iter().map(|word| word_of_text(target, word)).collect();
         let targets = words.iter().copied().chain([END]).map(Some).collect();
-        source.stop = Stop::Forced(words);
+        let source = SourceSentence { stop: Stop::Forced(words), ..self.source(sentence) };
         (ZooInput::Source(source), targets)
     }
 }

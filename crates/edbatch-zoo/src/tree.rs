@@ -4,6 +4,8 @@ use edbatch_datasets::Tree;
 use edbatch_graph::{CellBuilder, Kind, RecordId, Tensor};
 use edbatch_models::{Build, BuildError};
 
+use crate::model::Built;
+
 /// The sizes of a model over binary trees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TreeSizes {
@@ -17,22 +19,30 @@ pub struct TreeSizes {
     pub classes: usize,
 }
 
-/// The cells of leaves and outputs of a tree model. A leaf looks up its token in `TABLES` tables.
+/// The cells of a tree model with `NODES` kinds of inner nodes. A leaf looks up its token in
+/// `TABLES` tables.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wiring<const TABLES: usize> {
+pub(crate) struct TreeKinds<const TABLES: usize, const NODES: usize> {
     pub(crate) leaf: Kind,
+    pub(crate) nodes: [Kind; NODES],
     pub(crate) output: Kind,
 }
 
-impl<const TABLES: usize> Wiring<TABLES> {
+impl<const TABLES: usize> TreeKinds<TABLES, 1> {
+    pub(crate) async fn build(&self, build: &Build<'_>, tree: &Tree<u32>) -> Built {
+        self.call(build, tree, |_| self.nodes[0])
+    }
+}
+
+impl<const TABLES: usize, const NODES: usize> TreeKinds<TABLES, NODES> {
     /// Calls a cell for every node, then the output cell for every node, in post-order. `node`
     /// returns the cell of an inner node.
-    pub(crate) fn build(
+    pub(crate) fn call(
         &self,
         build: &Build<'_>,
         tree: &Tree<u32>,
         node: impl Fn(usize) -> Kind,
-    ) -> Result<(), BuildError> {
+    ) -> Built {
         let mut states = Vec::with_capacity(tree.len());
         for i in 0..tree.len() {
             states.push(match (tree.token(i), tree.children(i)) {

@@ -4,21 +4,17 @@
 //! and the node's index chooses the cell of a node. With a grammar, the label of the phrase would
 //! choose it.
 
-use std::sync::Arc;
-
 use edbatch_datasets::Tree;
-use edbatch_graph::{CellError, Kind, Network};
-use edbatch_models::{Build, BuildError, Model};
+use edbatch_graph::{CellError, Network};
+use edbatch_models::Build;
 
 use crate::cells::{lstm_state, output};
-use crate::tree::{TreeSizes, Wiring, lstm_leaf, lstm_node};
+use crate::model::{Built, model};
+use crate::tree::{TreeKinds, TreeSizes, lstm_leaf, lstm_node};
 
-/// The binary TreeLSTM with two kinds of inner nodes, each with its own parameters.
-#[derive(Clone, Debug)]
-pub struct TreeLstm2Type {
-    pub(crate) network: Arc<Network>,
-    wiring: Wiring<1>,
-    nodes: [Kind; 2],
+model! {
+    /// The binary TreeLSTM with two kinds of inner nodes, each with its own parameters.
+    pub struct TreeLstm2Type: Tree2Type(TreeKinds<1, 2>), TreeSizes, IndexedTree, work
 }
 
 /// A tree and its index in a file.
@@ -31,37 +27,24 @@ pub struct IndexedTree {
     pub tree: Tree<u32>,
 }
 
-impl TreeLstm2Type {
-    /// Declares the cells.
-    ///
-    /// # Errors
-    /// If a size is zero or too large.
-    pub fn new(sizes: TreeSizes) -> Result<Self, CellError> {
-        let mut network = Network::new();
-        let state = lstm_state(&mut network, sizes.hidden)?;
-        let leaf = network.cell("leaf", state, |cell| lstm_leaf(cell, sizes))?;
-        let mut node = |name| network.cell(name, state, |cell| lstm_node(cell, name, state));
-        let nodes = [node("node0")?, node("node1")?];
-        let output = output(&mut network, "state", state, sizes.classes)?;
-        Ok(Self { network: Arc::new(network), wiring: Wiring { leaf, output }, nodes })
-    }
+fn declare(network: &mut Network, sizes: TreeSizes) -> Result<TreeKinds<1, 2>, CellError> {
+    let state = lstm_state(network, sizes.hidden)?;
+    let leaf = network.cell("leaf", state, |cell| lstm_leaf(cell, sizes))?;
+    let mut node = |name| network.cell(name, state, |cell| lstm_node(cell, name, state));
+    let nodes = [node("node0")?, node("node1")?];
+    let output = output(network, "state", state, sizes.classes)?;
+    Ok(TreeKinds { leaf, nodes, output })
 }
 
-impl Model for TreeLstm2Type {
-    type Input = IndexedTree;
+fn work(input: &IndexedTree) -> usize {
+    input.tree.len()
+}
 
-    fn network(&self) -> &Arc<Network> {
-        &self.network
-    }
-
-    fn work(&self, input: &IndexedTree) -> usize {
-        input.tree.len()
-    }
-
-    async fn build(&self, build: &Build<'_>, input: &IndexedTree) -> Result<(), BuildError> {
+impl TreeKinds<1, 2> {
+    pub(crate) async fn build(&self, build: &Build<'_>, input: &IndexedTree) -> Built {
         let position = |node: usize| u64::from(input.index) << 32 | node as u64;
         let kind = |node| self.nodes[(splitmix64(position(node)) & 1) as usize];
-        self.wiring.build(build, &input.tree, kind)
+        self.call(build, &input.tree, kind)
     }
 }
 

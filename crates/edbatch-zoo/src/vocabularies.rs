@@ -122,16 +122,22 @@ fn trees(files: &[PathBuf], labels: &mut Labels, min: usize) -> Result<Lexicon, 
     Ok(Lexicon::Trees { words: words.frequent(min, Vocabulary::new()), classes: None })
 }
 
-fn tagged(files: &[PathBuf], labels: &mut Labels, min: usize) -> Result<Lexicon, Error> {
-    let mut words = Counted::default();
+/// Reads sentences with tags, and calls `f` with each word.
+fn each_word(files: &[PathBuf], labels: &mut Labels, mut f: impl FnMut(&str)) -> Result<(), Error> {
     for file in files {
         for (sentence, line) in parse_sentences(open(file)?, &name(file)).zip(1..) {
             let is_tag = |tag: &str| labels.contains(tag);
             let sentence = not_columns(sentence?, is_tag, &name(file), line)?;
-            sentence.words.iter().for_each(|word| words.insert(word));
+            sentence.words.iter().for_each(|word| f(word));
             sentence.tags.iter().flatten().for_each(|tag| labels.insert(tag));
         }
     }
+    Ok(())
+}
+
+fn tagged(files: &[PathBuf], labels: &mut Labels, min: usize) -> Result<Lexicon, Error> {
+    let mut words = Counted::default();
+    each_word(files, labels, |word| words.insert(word))?;
     let words = words.frequent(min, Vocabulary::new());
     Ok(Lexicon::Tagged { words, tags: std::mem::take(&mut labels.names) })
 }
@@ -140,19 +146,11 @@ fn tagged(files: &[PathBuf], labels: &mut Labels, min: usize) -> Result<Lexicon,
 const MIN_COUNT_SPELLED: usize = 6;
 
 fn spelled(files: &[PathBuf], labels: &mut Labels, min: usize) -> Result<Lexicon, Error> {
-    let mut words = Counted::default();
-    let mut chars = Vocabulary::from_tokens([PAD_TOKEN]);
-    for file in files {
-        for (sentence, line) in parse_sentences(open(file)?, &name(file)).zip(1..) {
-            let is_tag = |tag: &str| labels.contains(tag);
-            let sentence = not_columns(sentence?, is_tag, &name(file), line)?;
-            for word in &sentence.words {
-                words.insert(word);
-                word.chars().for_each(|c| _ = chars.insert(c.encode_utf8(&mut [0; 4])));
-            }
-            sentence.tags.iter().flatten().for_each(|tag| labels.insert(tag));
-        }
-    }
+    let (mut words, mut chars) = (Counted::default(), Vocabulary::from_tokens([PAD_TOKEN]));
+    each_word(files, labels, |word| {
+        words.insert(word);
+        word.chars().for_each(|c| _ = chars.insert(c.encode_utf8(&mut [0; 4])));
+    })?;
     let words = words.frequent(min, Vocabulary::new());
     Ok(Lexicon::Spelled { words, chars, tags: std::mem::take(&mut labels.names) })
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use edbatch_models::Model;
 use edbatch_runtime::{ParameterError, Parameters};
-use edbatch_zoo::{Folder, FolderError, Zoo};
+use edbatch_zoo::{Folder, FolderError, FolderModel};
 
 /// The contents of a model's folder.
 #[derive(Clone, Debug)]
@@ -12,7 +12,7 @@ pub struct Loaded {
     /// Configuration and vocabularies.
     pub folder: Folder,
     /// The model.
-    pub model: Zoo,
+    pub model: FolderModel,
     /// Its weights, shared by all clones.
     pub parameters: Parameters,
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use edbatch::models::{CallList, CallLists, Zoo, ZooInput};
+use edbatch::models::{CallList, CallLists, FolderModel};
 use edbatch::{Engine, load};
 use edbatch_graph::Dag;
 use rand::{Rng, RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
@@ -69,13 +69,10 @@ fn engines(hidden: &str, model: &Path, network: &Path) -> Result<(), Box<dyn Err
     let (model, lists) = (load(model)?, load(network)?);
     let lines = std::fs::read_to_string(lists.folder.input())?;
     let lines: Vec<&str> = lines.lines().take(MINI_BATCH).collect();
-    let inputs = model.folder.inputs(&model.folder.input())?.take(MINI_BATCH);
-    let trees = inputs.map(|input| match input? {
-        ZooInput::Tree(tree) => Ok(tree.tree),
-        other => Err(format!("expected a tree, got {other:?}").into()),
-    });
-    let trees = trees.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
-    let (Zoo::TreeLstm(tree_lstm), Zoo::CallLists(reader)) = (model.model, lists.model) else {
+    let trees = model.folder.inputs(&model.folder.input())?.take(MINI_BATCH);
+    let trees = trees.collect::<Result<Vec<_>, _>>()?;
+    let (FolderModel::Zoo(tree_lstm), FolderModel::Network(reader)) = (model.model, lists.model)
+    else {
         return Err("expected the folders of a TreeLSTM and of a network".into());
     };
     let read = |reader: &CallLists| -> Result<Vec<CallList>, Box<dyn Error>> {

@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use edbatch::models::{Zoo, ZooInput, arg_max};
+use edbatch::models::{FolderModel, ZooInput, arg_max};
 use edbatch::{
     Engine, InputError, Interpreted, Report, Rows, RunError, RunOptions, Statistics, interpret,
 };
@@ -18,10 +18,10 @@ pub(crate) enum Results {
 /// The runner of one thread.
 pub(crate) enum Runner {
     /// Batches on a backend.
-    Engine(Box<Engine<Zoo>>),
+    Engine(Box<Engine<FolderModel>>),
     /// Node by node.
     Interpreter {
-        model: Box<Zoo>,
+        model: Box<FolderModel>,
         parameters: Parameters,
         precision: Precision,
         statistics: Statistics,
@@ -29,7 +29,11 @@ pub(crate) enum Runner {
 }
 
 impl Runner {
-    pub(crate) fn interpreter(model: Zoo, parameters: Parameters, precision: Precision) -> Self {
+    pub(crate) fn interpreter(
+        model: FolderModel,
+        parameters: Parameters,
+        precision: Precision,
+    ) -> Self {
         let (model, statistics) = (Box::new(model), Statistics::default());
         Self::Interpreter { model, parameters, precision, statistics }
     }
@@ -39,7 +43,7 @@ impl Runner {
         match self {
             Self::Engine(engine) => Self::Engine(Box::new(engine.fork())),
             Self::Interpreter { model, parameters, precision, .. } => {
-                Self::interpreter(Zoo::clone(model), parameters.clone(), *precision)
+                Self::interpreter(FolderModel::clone(model), parameters.clone(), *precision)
             }
         }
     }

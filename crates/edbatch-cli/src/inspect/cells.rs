@@ -128,13 +128,15 @@ impl Cells {
         if let Some(network) = paper(&self.model) {
             return Ok(vec![network.map_err(Failure::new)?]);
         }
-        let model = match ModelName::ALL.iter().find(|model| model.name() == self.model) {
+        let network = match ModelName::ALL.iter().find(|model| model.name() == self.model) {
             Some(&model) => {
                 let config = ModelConfig::new(model, self.hidden, None, 1);
-                Zoo::new(&config, &small_lexicon(model.family())).map_err(Failure::new)?
+                let lexicon = small_lexicon(model.family());
+                Zoo::new(&config, &lexicon).map_err(Failure::new)?.network().clone()
             }
             None if Path::new(&self.model).exists() => {
-                Folder::read(&self.model).and_then(|dir| dir.model()).map_err(Failure::new)?
+                let model = Folder::read(&self.model).and_then(|dir| dir.model());
+                model.map_err(Failure::new)?.network().clone()
             }
             None => {
                 let models: Vec<&str> = ModelName::ALL.iter().map(|model| model.name()).collect();
@@ -146,7 +148,7 @@ impl Cells {
                 )));
             }
         };
-        Ok(vec![model.network().clone()])
+        Ok(vec![network])
     }
 }
 

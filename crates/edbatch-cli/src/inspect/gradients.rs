@@ -5,7 +5,7 @@ use std::thread::available_parallelism;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use edbatch::models::{Folder, Model, Targets, Zoo, ZooInput, is_arc_file};
+use edbatch::models::{Folder, FolderModel, Model, Targets, ZooInput, is_arc_file};
 use edbatch::{
     Loaded, Loss, Times, TrainError, Trainer, TrainerOptions, interpret_gradients, load,
 };
@@ -111,7 +111,7 @@ impl Gradients {
 
     fn batched(
         &self,
-        model: Zoo,
+        model: FolderModel,
         parameters: Parameters,
         inputs: &[ZooInput],
         targets: &[Targets],
@@ -152,7 +152,7 @@ impl Gradients {
 
     fn interpreted(
         &self,
-        model: &Zoo,
+        model: &FolderModel,
         parameters: &Parameters,
         inputs: &[ZooInput],
         targets: &[Targets],

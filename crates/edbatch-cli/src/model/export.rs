@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use edbatch::models::{CallList, Folder, Model, Targets, Zoo, ZooInput, network_to_json};
+use edbatch::models::{CallList, Folder, FolderModel, Model, Targets, ZooInput, network_to_json};
 use edbatch::{Loaded, load};
 use edbatch_datasets::AtomicFolder;
 
@@ -84,7 +84,7 @@ fn check_new(new: &Path) -> Result<(), Failure> {
 /// Writes the calls of each input, with its targets if it has any.
 fn write_calls(
     folder: &Folder,
-    model: &Zoo,
+    model: &FolderModel,
     input: &Path,
     mut out: BufWriter<File>,
     new: &Path,
@@ -107,7 +107,7 @@ fn write_calls(
     out.flush().map_err(|error| Failure::writing(new, &error))
 }
 
-fn line(model: &Zoo, input: &ZooInput, targets: Option<Targets>) -> Result<String, String> {
+fn line(model: &FolderModel, input: &ZooInput, targets: Option<Targets>) -> Result<String, String> {
     let mut list = CallList::record(model, input).map_err(|error| error.to_string())?;
     let targets = targets.filter(|targets| targets.iter().any(Option::is_some));
     // Labels of other classes than the model's are no targets.

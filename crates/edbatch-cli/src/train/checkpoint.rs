@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use edbatch::Trainer;
-use edbatch::models::{Folder, Zoo};
+use edbatch::models::{Folder, FolderModel};
 use edbatch_datasets::write_atomic;
 
 use crate::failure::Failure;
@@ -40,7 +40,7 @@ impl Checkpoint {
     /// Writes the file, complete or not at all.
     pub(super) fn write(
         &self,
-        trainer: &mut Trainer<Zoo>,
+        trainer: &mut Trainer<FolderModel>,
         position: &Position,
     ) -> Result<(), Failure> {
         let state = trainer.state_with_note(&self.note(position)).map_err(Failure::new)?;
@@ -48,14 +48,17 @@ impl Checkpoint {
     }
 
     /// Restores the trainer from the file. Returns `None` if there is no file.
-    pub(super) fn read(&self, trainer: &mut Trainer<Zoo>) -> Result<Option<Position>, Failure> {
+    pub(super) fn read(
+        &self,
+        trainer: &mut Trainer<FolderModel>,
+    ) -> Result<Option<Position>, Failure> {
         let state = match fs::read(&self.path) {
             Ok(state) => state,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(Failure::reading(&self.path, &error)),
         };
         let failed = |error| Failure::at(&self.path, error);
-        let note = Trainer::<Zoo>::note_of(&state).map_err(failed)?;
+        let note = Trainer::<FolderModel>::note_of(&state).map_err(failed)?;
         let position = self.position(&note).map_err(|why| Failure::at(&self.path, why))?;
         trainer.set_state(&state).map_err(failed)?;
         Ok(Some(position))

@@ -5,7 +5,7 @@ mod chunks;
 use std::slice;
 
 use clap::ValueEnum;
-use edbatch::models::{Folder, Lexicon, Targets, Zoo};
+use edbatch::models::{Folder, FolderModel, Lexicon, Targets};
 use edbatch::{Engine, InputError, Rows, RunError, interpret_finite};
 use edbatch_datasets::SENTENCE_FORMAT;
 use edbatch_runtime::{Parameters, Precision};
@@ -87,7 +87,7 @@ impl Metric {
     /// mini-batches of 64. Fails at an example if a score that it counts is not finite.
     pub(crate) fn evaluate(
         self,
-        engine: &mut Engine<Zoo>,
+        engine: &mut Engine<FolderModel>,
         parameters: &Parameters,
         folder: &Folder,
         examples: &Examples,

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use edbatch::models::{Folder, Model, Targets, Zoo, ZooInput};
+use edbatch::models::{Folder, FolderModel, Model, Targets, ZooInput};
 use edbatch::{Engine, EngineOptions, Times, Trainer, shuffled};
 use edbatch_datasets::write_atomic;
 use edbatch_runtime::Parameters;
@@ -30,7 +30,7 @@ pub(super) struct Run<'a> {
     pub(super) folder: Folder,
     pub(super) train: Examples,
     pub(super) valid: Examples,
-    pub(super) trainer: Trainer<Zoo>,
+    pub(super) trainer: Trainer<FolderModel>,
     pub(super) checkpoint: Checkpoint,
     pub(super) threads: usize,
     /// The lines of `--log` so far.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use edbatch::models::{Folder, Model, Zoo, ZooInput};
+use edbatch::models::{Folder, FolderModel, Model, ZooInput};
 use edbatch::{Engine, EngineOptions, InputError, Rows, RunError, RunOptions, interpret};
 use edbatch_runtime::{Parameters, Precision};
 use rand::SeedableRng;
@@ -62,7 +62,7 @@ pub(crate) fn run(bytes: &[u8]) {
 
 /// Checks that each input has the same rows or the same error in a mini-batch as alone, and the
 /// same errors in the interpreter.
-fn run_inputs(model: &Zoo, parameters: &Parameters, inputs: &[ZooInput]) {
+fn run_inputs(model: &FolderModel, parameters: &Parameters, inputs: &[ZooInput]) {
     let options = EngineOptions::new().memory_limit(64 << 20);
     let mut engine = Engine::with_options(model.clone(), parameters.clone(), options)
         .expect("the model is small");

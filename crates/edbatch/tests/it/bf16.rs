@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use edbatch::models::{END, Model, Stop, Zoo, ZooInput, arg_max};
+use edbatch::models::{END, FolderModel, Model, Stop, ZooInput, arg_max};
 use edbatch::{
     Engine, EngineError, EngineOptions, Loaded, Precision, Rows, Trainer, TrainerOptions,
     interpret, load,
@@ -106,7 +106,7 @@ fn bits(outputs: &[Rows]) -> impl Iterator<Item = u32> {
 }
 
 /// Runs inputs in bf16 in many ways, which must give the same bits.
-fn same_bits(model: &Zoo, parameters: &Parameters, inputs: &[ZooInput]) -> Vec<Rows> {
+fn same_bits(model: &FolderModel, parameters: &Parameters, inputs: &[ZooInput]) -> Vec<Rows> {
     let mut first: Option<Vec<Rows>> = None;
     let policies: [Option<AnyPolicy>; 4] = [
         None,
@@ -241,7 +241,7 @@ fn backends_have_a_precision_of_their_own() {
 #[test]
 fn training_is_in_f32_alone() {
     let Loaded { model, parameters, .. } = golden();
-    let program = Trainer::<Zoo>::program(model.network(), &TrainerOptions::new()).unwrap();
+    let program = Trainer::<FolderModel>::program(model.network(), &TrainerOptions::new()).unwrap();
     let error = Cpu::new(program, &parameters, Level::detect(), Precision::Bf16).unwrap_err();
     assert!(matches!(error, BackendError::TrainingPrecision(Precision::Bf16)));
     assert!(error.to_string().contains("training is in f32 alone"), "{error}");

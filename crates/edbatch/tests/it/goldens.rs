@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 #[cfg(feature = "cuda")]
 use edbatch::cuda::Driver;
-use edbatch::models::{Model, Zoo, ZooInput, arg_max};
+use edbatch::models::{FolderModel, Model, ZooInput, arg_max};
 use edbatch::{Engine, EngineOptions, Loaded, Rows, RunOptions, interpret, load};
 use edbatch_graph::{Dag, Graph, Network};
 use edbatch_layout::{CellStyle, Program};
@@ -251,12 +251,17 @@ fn some_tables(network: &Arc<Network>) -> u64 {
     2 * program.fold_tables(u64::MAX).folded_elements() as u64
 }
 
-fn run(engine: &mut Engine<Zoo>, inputs: &[ZooInput], size: usize) -> Vec<Rows> {
+fn run(engine: &mut Engine<FolderModel>, inputs: &[ZooInput], size: usize) -> Vec<Rows> {
     inputs.chunks(size).flat_map(|mini_batch| engine.run(mini_batch).unwrap()).collect()
 }
 
 /// Checks the argmax of each row, computed without copying the scores.
-fn check_indices(engine: &mut Engine<Zoo>, inputs: &[ZooInput], size: usize, expected: &[Rows]) {
+fn check_indices(
+    engine: &mut Engine<FolderModel>,
+    inputs: &[ZooInput],
+    size: usize,
+    expected: &[Rows],
+) {
     let chunks = inputs.chunks(size);
     let options = RunOptions::new();
     let got = chunks.flat_map(|chunk| engine.run_each_arg_max(chunk, &options).unwrap());

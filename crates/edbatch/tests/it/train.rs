@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use edbatch::models::{
-    BiLstmTagger, Folder, Model, ModelConfig, ModelName, TaggerSizes, Targets, Zoo, ZooInput,
-    build_vocabularies,
+    BiLstmTagger, Folder, FolderModel, Model, ModelConfig, ModelName, TaggerSizes, Targets, Zoo,
+    ZooInput, build_vocabularies,
 };
 use edbatch::{Engine, Loaded, Optimizer, TrainError, Trainer, TrainerOptions, load};
 use edbatch_datasets::fixtures;
@@ -28,7 +28,7 @@ fn golden(name: ModelName) -> (Loaded, Examples) {
     (loaded, examples)
 }
 
-fn trainer(loaded: &Loaded, options: TrainerOptions) -> Trainer<Zoo> {
+fn trainer(loaded: &Loaded, options: TrainerOptions) -> Trainer<FolderModel> {
     let parameters = loaded.parameters.for_network(loaded.model.network()).unwrap();
     Trainer::with_options(loaded.model.clone(), parameters, options).unwrap()
 }
@@ -252,7 +252,7 @@ fn forks_share_updates_and_snapshots_do_not() {
     let network = loaded.model.network();
     let parameters = loaded.parameters.for_network(network).unwrap();
     let options = TrainerOptions::new;
-    let program = Trainer::<Zoo>::program(network, &options()).unwrap();
+    let program = Trainer::<FolderModel>::program(network, &options()).unwrap();
     let cpu = Cpu::new(program.clone(), &parameters, Level::detect(), Precision::F32).unwrap();
     let fork = cpu.fork();
     let with = |backend| {

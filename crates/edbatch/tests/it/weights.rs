@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use edbatch::models::{Folder, Model, Zoo};
+use edbatch::models::{Folder, FolderModel, Model};
 use edbatch_runtime::{ParameterError, Parameters};
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
@@ -11,7 +11,7 @@ use safetensors::tensor::{Dtype, TensorView};
 type Entry = (String, Dtype, Vec<usize>, Vec<u8>);
 
 /// A model, and the tensors of its weights file.
-fn model() -> (Zoo, Vec<Entry>) {
+fn model() -> (FolderModel, Vec<Entry>) {
     let goldens = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small");
     let folder = Folder::read(goldens.join("tree_lstm")).unwrap();
     let bytes = std::fs::read(folder.weights()).unwrap();
@@ -22,7 +22,7 @@ fn model() -> (Zoo, Vec<Entry>) {
     (folder.model().unwrap(), file.iter().map(entry).collect())
 }
 
-fn read(model: &Zoo, entries: &[Entry]) -> Result<Parameters, ParameterError> {
+fn read(model: &FolderModel, entries: &[Entry]) -> Result<Parameters, ParameterError> {
     let views = entries.iter().map(|(name, dtype, shape, bytes)| {
         (name, TensorView::new(*dtype, shape.clone(), bytes).unwrap())
     });

@@ -1,0 +1,67 @@
+//! The parts that all models of the zoo share: a network, and its kinds, which wire an input.
+
+use edbatch_models::BuildError;
+
+/// The result of wiring an input.
+pub(crate) type Built = Result<(), BuildError>;
+
+/// Defines a model with a variant of [`Wiring`](crate::zoo::Wiring) and its kinds, which the
+/// function `declare` returns; with sizes, inputs, and the work of an input. A method `$bytes` of
+/// the kinds returns the bytes of an input.
+macro_rules! model {
+    (
+        $(#[$doc:meta])*
+        pub struct $model:ident: $wiring:ident($kinds:ty), $sizes:ty, $input:ty, $work:expr
+        $(, $bytes:ident)?
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub struct $model {
+            network: std::sync::Arc<Network>,
+            kinds: $kinds,
+        }
+
+        impl $model {
+            /// Declares the cells.
+            ///
+            /// # Errors
+            /// If a size is zero or too large, or does not fit the others.
+            pub fn new(sizes: $sizes) -> Result<Self, CellError> {
+                let mut network = Network::new();
+                let kinds = declare(&mut network, sizes)?;
+                Ok(Self { network: network.into(), kinds })
+            }
+        }
+
+        impl edbatch_models::Model for $model {
+            type Input = $input;
+
+            fn network(&self) -> &std::sync::Arc<Network> {
+                &self.network
+            }
+
+            fn work(&self, input: &$input) -> usize {
+                $work(input)
+            }
+
+            $(fn bytes(&self, input: &$input) -> usize {
+                self.kinds.$bytes(&self.network, input)
+            })?
+
+            async fn build(
+                &self,
+                build: &edbatch_models::Build<'_>,
+                input: &$input,
+            ) -> crate::model::Built {
+                self.kinds.build(build, input).await
+            }
+        }
+
+        impl From<$model> for crate::Zoo {
+            fn from($model { network, kinds }: $model) -> Self {
+                Self { network, wiring: crate::zoo::Wiring::$wiring(kinds) }
+            }
+        }
+    };
+}
+pub(crate) use model;
