@@ -5,9 +5,11 @@ use edbatch_models::BuildError;
 /// The result of wiring an input.
 pub(crate) type Built = Result<(), BuildError>;
 
-/// Defines a model with a variant of [`Wiring`](crate::zoo::Wiring) and its kinds, which the
-/// function `declare` returns; with sizes, inputs, and the work of an input. A method `$bytes` of
-/// the kinds returns the bytes of an input.
+/// Defines a model: `pub struct Name: Variant(Kinds), Sizes, Input, work`.
+///
+/// The function `declare` of the same file adds the cells to a network of these sizes and returns
+/// the kinds, which a variant of [`Wiring`](crate::zoo::Wiring) holds. `work` returns the work of an
+/// input. If a method of the kinds follows, it returns the bytes of an input.
 macro_rules! model {
     (
         $(#[$doc:meta])*
