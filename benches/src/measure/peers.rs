@@ -20,6 +20,7 @@ use edbatch_runtime::Parameters;
 use tempfile::TempDir;
 
 use crate::Failure;
+use crate::measure::contestant::Contestant;
 use crate::measure::device::Device;
 use crate::measure::families::Family;
 use crate::measure::peers::graphs::Graphs;
@@ -94,6 +95,11 @@ impl Sizes {
         (0..count).map(|i| MiniBatch { first: i * size % self.instances, size }).collect()
     }
 
+    /// Returns the numbers of all mini-batches of a size.
+    fn numbers(&self, merged: usize) -> Vec<usize> {
+        (0..self.of(merged).len()).collect()
+    }
+
     /// Tries growing sizes until speed falls. Returns the fastest as a multiple of the smallest.
     fn climb(
         &self,
@@ -123,7 +129,6 @@ pub fn peers(
     let workload = family.at(hidden)?;
     let parameters = weights(workload.network());
     let sizes = Sizes::new(workload.instances(Part::Test), batch);
-    let numbers = |merged: usize| (0..sizes.of(merged).len()).collect::<Vec<_>>();
     let unlearned = Fsm::new(Encoding::Sort, workload.network().cells().len());
     let system = programs.first().map_or(System::Edbatch, |program| program.rival());
     let (threads, tolerance) = match system.on_cuda() {
@@ -134,44 +139,23 @@ pub fn peers(
     let ours = |merged| workload.contestant(&setup, &parameters, &sizes.of(merged));
     progress("preparing");
     let folder = filled(family.model, &*workload, &parameters, &sizes.of(1))?;
-    let folder = folder.path();
     let mut processes = Vec::new();
     for &program in programs.iter().filter(|program| program.knows(family.model)) {
         progress(&format!("starting {}", program.name()));
-        processes.extend(Process::start(program, program.command(folder))?);
+        processes.extend(Process::start(program, program.command(folder.path()))?);
     }
     if laps.merged.is_empty() {
-        for process in &mut processes {
-            laps.merged.push(sizes.climb(|merged| {
-                let (name, size) = (process.program.name(), merged * batch);
-                progress(&format!("trying mini-batches of {size} on {name}"));
-                let mut all = 0.0;
-                process.turn(merged, &[0], &mut |_, _| {})?;
-                process.turn(merged, &numbers(merged), &mut |_, seconds| all += seconds)?;
-                Ok(all)
-            })?);
-        }
-        laps.merged.push(sizes.climb(|merged| {
-            progress(&format!("trying mini-batches of {} on edbatch", merged * batch));
-            let (mut ours, mut all) = (ours(merged)?, 0.0);
-            ours.run(0)?;
-            ours.run_all(&numbers(merged), &mut |_, seconds| all += seconds)?;
-            Ok(all)
-        })?);
+        laps.merged = best_sizes(&mut processes, &sizes, &ours, &mut progress)?;
     }
     let mut kept = Vec::new();
     for (process, &merged) in processes.iter_mut().zip(&laps.merged) {
         let name = process.program.name();
         progress(&format!("checking {name}"));
-        let (mut ours, mut expected) = (ours(merged)?, Vec::new());
-        let first_and_last = [0, sizes.of(merged).len() - 1];
-        for number in first_and_last {
-            let rows = ours.run(number)?.iter().flat_map(|rows| rows.iter().flatten());
-            expected.extend(rows.copied());
-        }
-        let way = process.keep(merged, &first_and_last)?;
+        let numbers = [0, sizes.of(merged).len() - 1];
         let failure = |what| format!("{name}, {}: {what}", family.model);
-        let difference = difference(&folder.join("results.f32"), &expected);
+        let expected = results(&mut *ours(merged)?, &numbers)?;
+        let way = process.keep(merged, &numbers)?;
+        let difference = difference(&folder.path().join("results.f32"), &expected);
         let difference = difference.map_err(|error| failure(error.to_string()))?;
         if difference > tolerance {
             return Err(failure(format!("results differ by {difference}")).into());
@@ -181,58 +165,118 @@ pub fn peers(
 
     progress("taking turns");
     let seconds = peers.seconds * (processes.len() + 1) as f64;
-    let own_merged = *laps.merged.last().expect("ours is the last");
-    let mut ours = ours(own_merged)?;
-    ours.run(0)?;
-    let mut entrants: Vec<Entrant<'_>> = Vec::new();
-    for (process, &merged) in processes.iter_mut().zip(&laps.merged) {
-        let all = numbers(merged);
-        entrants.push(Box::new(move |_, each| process.turn(merged, &all, each)));
-    }
-    let all = numbers(own_merged);
-    entrants.push(Box::new(move |_, each| Ok(ours.run_all(&all, each)?)));
-    let lap = laps.rounds.len();
-    laps.rounds.push(rounds(&mut entrants, &[], lap, seconds, whole)?);
-    drop(entrants);
-    laps.seconds.resize(processes.len(), [0.0; 2]);
-    for (sum, process) in laps.seconds.iter_mut().zip(&processes) {
-        sum[0] += process.computing;
-        sum[1] += process.preparing;
-    }
+    laps.run(&mut processes, &sizes, &ours, seconds, whole)?;
     if laps.rounds.len() < LAPS {
         return Ok(None);
     }
-    let Laps { merged, rounds, seconds } = laps;
-    let work = (numbers(1).len() * batch) as f64;
-    let own = rate(rounds, processes.len(), work);
-    let repetitions = rounds.iter().map(|lap| lap.times[0].turns.len()).sum();
-    let records = processes.iter().zip(kept).enumerate();
-    let records = records.map(|(index, (process, (difference, way)))| {
-        let rate = rate(rounds, index, work);
-        let [computing, preparing] = seconds[index];
-        Peer {
-            system: process.program.system(family.model).into(),
-            version: format!("{} {way}", process.version).trim_end().into(),
-            case: Case {
-                model: family.model.into(),
-                input: family.input.into(),
-                hidden,
-                batch: merged[index] * batch,
-                threads: 1,
-                backend: system.backend().into(),
-            },
-            instances_per_second: rate.median,
-            spread: rate.reach(),
-            prepared_instances_per_second: rate.median / (1.0 + preparing / computing),
-            edbatch_instances_per_second: own.median,
-            edbatch_spread: own.reach(),
-            edbatch_batch: own_merged * batch,
-            repetitions,
-            mini_batches: numbers(merged[index]).len(),
-            difference,
+    let case = Case {
+        model: family.model.into(),
+        input: family.input.into(),
+        hidden,
+        batch,
+        threads: 1,
+        backend: system.backend().into(),
+    };
+    Ok(Some(laps.records(&processes, kept, &sizes, &case)))
+}
+
+/// Makes our system for mini-batches of a size, a multiple of the smallest.
+type Ours<'a> = dyn Fn(usize) -> Result<Box<dyn Contestant>, Failure> + 'a;
+
+/// Finds the best size of mini-batches for each process, then for our system.
+fn best_sizes(
+    processes: &mut [Process],
+    sizes: &Sizes,
+    ours: &Ours<'_>,
+    progress: &mut impl FnMut(&str),
+) -> Result<Vec<usize>, Failure> {
+    let mut best = Vec::new();
+    for process in processes {
+        best.push(sizes.climb(|merged| {
+            let (name, size) = (process.program.name(), merged * sizes.batch);
+            progress(&format!("trying mini-batches of {size} on {name}"));
+            let mut all = 0.0;
+            process.turn(merged, &[0], &mut |_, _| {})?;
+            process.turn(merged, &sizes.numbers(merged), &mut |_, seconds| all += seconds)?;
+            Ok(all)
+        })?);
+    }
+    best.push(sizes.climb(|merged| {
+        progress(&format!("trying mini-batches of {} on edbatch", merged * sizes.batch));
+        let (mut ours, mut all) = (ours(merged)?, 0.0);
+        ours.run(0)?;
+        ours.run_all(&sizes.numbers(merged), &mut |_, seconds| all += seconds)?;
+        Ok(all)
+    })?);
+    Ok(best)
+}
+
+impl Laps {
+    /// Runs a lap, in which the processes and our system take turns.
+    fn run(
+        &mut self,
+        processes: &mut [Process],
+        sizes: &Sizes,
+        ours: &Ours<'_>,
+        seconds: f64,
+        whole: bool,
+    ) -> Result<(), Failure> {
+        let own_merged = *self.merged.last().expect("ours is the last");
+        let mut ours = ours(own_merged)?;
+        ours.run(0)?;
+        let mut entrants: Vec<Entrant<'_>> = Vec::new();
+        for (process, &merged) in processes.iter_mut().zip(&self.merged) {
+            let all = sizes.numbers(merged);
+            entrants.push(Box::new(move |_, each| process.turn(merged, &all, each)));
         }
-    });
-    Ok(Some(records.collect()))
+        let all = sizes.numbers(own_merged);
+        entrants.push(Box::new(move |_, each| Ok(ours.run_all(&all, each)?)));
+        let lap = self.rounds.len();
+        self.rounds.push(rounds(&mut entrants, &[], lap, seconds, whole)?);
+        drop(entrants);
+        self.seconds.resize(processes.len(), [0.0; 2]);
+        for (sum, process) in self.seconds.iter_mut().zip(&*processes) {
+            sum[0] += process.computing;
+            sum[1] += process.preparing;
+        }
+        Ok(())
+    }
+
+    /// Returns the figures of all laps. `kept` has the difference of each process's results, and
+    /// its way to compute them; `case` has the smallest size of mini-batches.
+    fn records(
+        &self,
+        processes: &[Process],
+        kept: Vec<(f64, String)>,
+        sizes: &Sizes,
+        case: &Case,
+    ) -> Vec<Peer> {
+        let Self { merged, rounds, seconds } = self;
+        let work = (sizes.numbers(1).len() * sizes.batch) as f64;
+        let own = rate(rounds, processes.len(), work);
+        let own_merged = merged.last().expect("ours is the last");
+        let repetitions = rounds.iter().map(|lap| lap.times[0].turns.len()).sum();
+        let records = processes.iter().zip(kept).enumerate();
+        let records = records.map(|(index, (process, (difference, way)))| {
+            let rate = rate(rounds, index, work);
+            let [computing, preparing] = seconds[index];
+            Peer {
+                system: process.program.system(&case.model).into(),
+                version: format!("{} {way}", process.version).trim_end().into(),
+                case: Case { batch: merged[index] * sizes.batch, ..case.clone() },
+                instances_per_second: rate.median,
+                spread: rate.reach(),
+                prepared_instances_per_second: rate.median / (1.0 + preparing / computing),
+                edbatch_instances_per_second: own.median,
+                edbatch_spread: own.reach(),
+                edbatch_batch: own_merged * sizes.batch,
+                repetitions,
+                mini_batches: sizes.numbers(merged[index]).len(),
+                difference,
+            }
+        });
+        records.collect()
+    }
 }
 
 /// Makes a temporary folder with the weights and the graphs of mini-batches.
@@ -248,6 +292,16 @@ fn filled(
     let graphs = serde_json::to_string(&Graphs::new(model, workload, mini_batches))?;
     fs::write(folder.path().join("graphs.json"), graphs)?;
     Ok(folder)
+}
+
+/// Returns the results of our system for the mini-batches with these numbers.
+fn results(ours: &mut dyn Contestant, mini_batches: &[usize]) -> Result<Vec<f32>, Failure> {
+    let mut results = Vec::new();
+    for &number in mini_batches {
+        let rows = ours.run(number)?.iter().flat_map(|rows| rows.iter().flatten());
+        results.extend(rows.copied());
+    }
+    Ok(results)
 }
 
 /// Returns the largest difference between the floats of a file and the expected ones.
