@@ -3,6 +3,7 @@
 mod append;
 mod call;
 mod cell;
+mod cell_errors;
 mod cell_parts;
 mod compose;
 mod dags;
