@@ -34,3 +34,4 @@ mod train_files;
 #[cfg(unix)]
 mod train_folders;
 mod train_options;
+mod train_resume;

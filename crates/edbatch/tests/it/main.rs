@@ -1,6 +1,7 @@
 //! Tests of the engine and the trainer with whole networks, and of the rules for the sources.
 
 mod adding;
+mod adjoint_rules;
 mod architecture;
 mod arg_max;
 mod bf16;
@@ -8,6 +9,7 @@ mod cell_parts;
 mod cell_styles;
 mod compiled;
 mod curves;
+mod differences;
 mod dropout;
 mod edges;
 #[cfg(feature = "cuda")]
