@@ -100,7 +100,7 @@ impl CommandList {
 }
 
 /// Begins a wave: counts it, and writes the index of its first job.
-fn begin(words: &mut Vec<u32>) {
+fn begin(words: &mut [u32]) {
     words[0] += 1;
     let wave = words[0] as usize;
     words[wave] = words.len() as u32;
