@@ -91,8 +91,8 @@ impl CallList {
         Ok(self.graph.give(record))
     }
 
-    /// Adds a value that [`append_to`](Self::append_to) replaces by a value of the input, for example by one
-    /// that was carried across an await.
+    /// Adds a value that [`append_to`](Self::append_to) replaces by a value of the input, for
+    /// example by one that was carried across an await.
     ///
     /// # Errors
     /// Like [`give`](Self::give), and if a value was given before: carried values come first.

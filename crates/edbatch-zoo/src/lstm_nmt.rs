@@ -13,8 +13,8 @@ use crate::model::{Built, model};
 model! {
     /// A translator: an LSTM reads the source, another writes the target word by word.
     ///
-    /// It emits the logits of every step. Their [`arg_max`](edbatch_models::arg_max()) are the words
-    /// of the translation; a final [`END`] is not one of them.
+    /// It emits the logits of every step. Their [`arg_max`](edbatch_models::arg_max()) are the
+    /// words of the translation; a final [`END`] is not one of them.
     pub struct LstmNmt: Translator(Translator), NmtSizes, SourceSentence, work
 }
 

@@ -8,8 +8,8 @@ pub(crate) type Built = Result<(), BuildError>;
 /// Defines a model: `pub struct Name: Variant(Kinds), Sizes, Input, work`.
 ///
 /// The function `declare` of the same file adds the cells to a network of these sizes and returns
-/// the kinds, which a variant of [`Wiring`](crate::zoo::Wiring) holds. `work` returns the work of an
-/// input. If a method of the kinds follows, it returns the bytes of an input.
+/// the kinds, which a variant of [`Wiring`](crate::zoo::Wiring) holds. `work` returns the work of
+/// an input. If a method of the kinds follows, it returns the bytes of an input.
 macro_rules! model {
     (
         $(#[$doc:meta])*

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use edbatch_graph::{CellBuilder, Graph, Network, Shape, Tensor, Values, training_network};
+use edbatch_graph::{CellBuilder, Graph, Network, Shape, Tensor, Value, Values, training_network};
 use edbatch_testing::networks::Random;
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 
 use crate::differences::{Objective, check};
 

@@ -15,7 +15,7 @@ pub(crate) struct Objective {
 /// A point or a direction: parameters and given values.
 #[derive(Clone)]
 pub(crate) struct Point {
-    parameters: Vec<Vec<f64>>,
+    pub(crate) parameters: Vec<Vec<f64>>,
     given: Vec<Vec<ReferenceTensor<f64>>>,
 }
 

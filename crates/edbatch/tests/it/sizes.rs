@@ -1,5 +1,4 @@
-//! Files have at most 400 lines, and functions at most 80. The lists name what is still longer:
-//! they shrink, and a file that has become short enough must leave its list.
+//! Files have at most 400 lines, with their tests, and functions at most 80.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,33 +7,6 @@ use std::path::{Path, PathBuf};
 const FILE: usize = 400;
 /// The most lines of a function outside of tests.
 const FUNCTION: usize = 80;
-
-/// Longer files.
-const LONG_FILES: [&str; 14] = [
-    "benches/src/measure/plain/cell.rs",
-    "benches/src/measure/run.rs",
-    "crates/edbatch-cli/tests/it/train.rs",
-    "crates/edbatch-cuda/src/command_list.rs",
-    "crates/edbatch-cuda/src/measure.rs",
-    "crates/edbatch-cuda/src/source.rs",
-    "crates/edbatch-graph/src/graph.rs",
-    "crates/edbatch-graph/tests/it/cell.rs",
-    "crates/edbatch-layout/src/planner/back.rs",
-    "crates/edbatch-policy/src/file.rs",
-    "crates/edbatch-python/src/call_list.rs",
-    "crates/edbatch-runtime/src/cpu.rs",
-    "crates/edbatch/tests/it/training.rs",
-    "crates/pqtree/dev/trace.rs",
-];
-
-/// Longer functions: the file and the name.
-const LONG_FUNCTIONS: [&str; 5] = [
-    "benches/src/measure/peers.rs peers",
-    "benches/src/measure/run.rs steps",
-    "crates/edbatch-cuda/src/command_list.rs lay_out_jobs",
-    "crates/edbatch-layout/src/check_cell/declared.rs evaluate",
-    "crates/edbatch-runtime/src/interpret/gradients.rs interpret_gradients",
-];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().into()
@@ -89,7 +61,7 @@ fn files_are_short() {
     assert!(sources.len() > 300, "the scan found only {} files", sources.len());
     let lines = |path: &String| fs::read_to_string(root().join(path)).unwrap().lines().count();
     let long: Vec<&String> = sources.iter().filter(|path| lines(path) > FILE).collect();
-    assert_eq!(long, LONG_FILES, "files of more than {FILE} lines");
+    assert!(long.is_empty(), "files of more than {FILE} lines: {long:?}");
 }
 
 #[test]
@@ -103,7 +75,7 @@ fn functions_are_short() {
         let found = functions(&text).into_iter().filter(|(_, length)| *length > FUNCTION);
         long.extend(found.map(|(name, _)| format!("{path} {name}")));
     }
-    assert_eq!(long, LONG_FUNCTIONS, "functions of more than {FUNCTION} lines");
+    assert!(long.is_empty(), "functions of more than {FUNCTION} lines: {long:?}");
 }
 
 #[test]

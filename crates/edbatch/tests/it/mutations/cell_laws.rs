@@ -157,7 +157,7 @@ pub(crate) const LAWS: &[Law] = &[
     read("Copy.rows", &[("plus one", EXTRA)]),
     read("Copy.columns", &[("plus one", EXTRA)]),
     field("Copy.out"),
-    read("Copy.kernel", ONE_ROW),
+    field("Copy.kernel"),
     read("Expand.from", NEIGHBOURS),
     read("Expand.rows", &[("plus one", EXTRA)]),
     read("Expand.columns", &[("plus one", "one more copy of a single element, in padding")]),
@@ -172,7 +172,7 @@ pub(crate) const LAWS: &[Law] = &[
     read("Fold.rows", &[("plus one", EXTRA)]),
     field("Fold.columns"),
     field("Fold.out"),
-    read("Fold.kernel", ONE_ROW),
+    field("Fold.kernel"),
     read("Share.from", NEIGHBOURS),
     read("Share.rows", &[("plus one", EXTRA)]),
     read("Share.columns", &[("plus one", EXTRA)]),
@@ -189,7 +189,7 @@ pub(crate) const ALWAYS_HARMLESS: &[(&str, &str)] =
     &[("hoisted", "removed"), ("regions", "plus one"), ("regions", "huge")];
 
 const EXTRA: &str = "the extra element is overwritten later";
-/// Of a single row, a transposition, a copy and one copy of each element are the same.
+/// Of a single row, a transposition and one copy of each element are the same.
 const ONE_ROW: &[(&str, &str)] = &[("another kernel", "there is one row, or one column")];
 const LEFT_OVER: &str = "unused scratch";
 /// Other places for the operand of a step.
