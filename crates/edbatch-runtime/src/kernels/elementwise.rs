@@ -56,7 +56,7 @@ pub enum Input<'a> {
 /// outputs differ, or a row is narrower than `width`.
 ///
 /// ```
-/// use edbatch_graph::Op;
+/// use edbatch_graph::Binary;
 /// use edbatch_layout::{Elementwise, Register};
 /// use edbatch_runtime::kernels::{Input, Level, RowsRef, RowsMut, elementwise};
 ///
