@@ -5,7 +5,9 @@ use edbatch_graph::{Network, Op, Shape, Tensor};
 type Unary = for<'c> fn(Tensor<'c>) -> Tensor<'c>;
 
 /// The name, the equations, and the definition in double precision.
-const FUNCTIONS: [(&str, Unary, fn(f64) -> f64); 4] = [
+type Composed = (&'static str, Unary, fn(f64) -> f64);
+
+const FUNCTIONS: [Composed; 4] = [
     ("abs", |x| x.abs(), f64::abs),
     ("silu", |x| x.silu(), |x| x / (1.0 + (-x).exp())),
     ("gelu", |x| x.gelu(), |x| 0.5 * x * (1.0 + libm::erf(x / std::f64::consts::SQRT_2))),

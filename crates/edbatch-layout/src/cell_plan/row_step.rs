@@ -138,30 +138,32 @@ impl RowKernel {
     }
 }
 
-impl RowStep {
+impl CellStep {
     /// A step on a matrix of `[rows, columns]` for each call, or on a vector, which is one row.
     ///
     /// # Panics
     /// If the kernel has another number of operands.
     #[must_use]
-    pub fn new(
+    pub fn rows(
         kernel: RowKernel,
         operands: &[Place],
         [rows, columns]: [u32; 2],
         out: Place,
-    ) -> CellStep {
+    ) -> Self {
         let expected = kernel.signature().operands.len();
         assert_eq!(operands.len(), expected, "operands of {}", kernel.signature().name);
         let from = [0, 1].map(|index| operands.get(index).copied().unwrap_or(out));
-        CellStep::Rows(Self { kernel, from, rows, columns, out })
+        Self::Rows(RowStep { kernel, from, rows, columns, out })
     }
 
     /// A copy of `width` elements.
     #[must_use]
-    pub fn copy(from: Place, width: u32, out: Place) -> CellStep {
-        Self::new(RowKernel::Copy, &[from], [1, width], out)
+    pub fn copy(from: Place, width: u32, out: Place) -> Self {
+        Self::rows(RowKernel::Copy, &[from], [1, width], out)
     }
+}
 
+impl RowStep {
     /// Returns the number of elements of an operand or of the result.
     #[must_use]
     pub const fn elements(&self, extent: Extent) -> u32 {

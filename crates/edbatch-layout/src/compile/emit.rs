@@ -14,9 +14,7 @@ use super::idioms::{Idiom, Idioms};
 use super::place::{Places, is_read_later, target};
 use super::stack::Group;
 use super::unread::drop_unread;
-use crate::cell_plan::{
-    AttentionFields, Base, CellPlan, CellStep, Mode, Place, RowKernel, RowStep, Scores,
-};
+use crate::cell_plan::{AttentionFields, Base, CellPlan, CellStep, Mode, Place, RowKernel, Scores};
 use crate::copied::{Move, Why};
 use crate::elementwise::{Elementwise, Register};
 
@@ -86,7 +84,7 @@ impl Emitter<'_> {
             return from;
         }
         let out = self.places.allocate(width);
-        self.move_by(RowStep::copy(from, width, out), var, Why::Overwritten);
+        self.move_by(CellStep::copy(from, width, out), var, Why::Overwritten);
         out
     }
 
@@ -182,7 +180,7 @@ impl Emitter<'_> {
         let (from, rows) = (self.places.of(var), self.equations.width(var));
         let columns = shape.elements() as u32 / rows;
         let out = self.places.of_expanded(var, shape);
-        let step = RowStep::new(RowKernel::Expand, &[from], [rows, columns], out);
+        let step = CellStep::rows(RowKernel::Expand, &[from], [rows, columns], out);
         self.move_by(step, var, Why::Repeated);
     }
 
@@ -201,11 +199,11 @@ impl Emitter<'_> {
         let (out, width) = (self.places.of(var), self.equations.width(var));
         let from: Vec<Place> =
             operands.iter().map(|&operand| self.read(operand, &[out.base])).collect();
-        let row = |kernel| RowStep::new(kernel, &from, [1, width], out);
+        let row = |kernel| CellStep::rows(kernel, &from, [1, width], out);
         // One result for each row of the first operand.
         let rows = |kernel| {
             let columns = self.equations.width(operands[0]) / width;
-            RowStep::new(kernel, &from, [width, columns], out)
+            CellStep::rows(kernel, &from, [width, columns], out)
         };
         let step = match self.equations.op(var) {
             Op::Reduce { port, field, by } => {
@@ -213,7 +211,7 @@ impl Emitter<'_> {
                 CellStep::Reduce { port, from, width, by, out }
             }
             Op::Constant(value) => {
-                let step = RowStep::new(RowKernel::Fill(value), &from, [1, width], out);
+                let step = CellStep::rows(RowKernel::Fill(value), &from, [1, width], out);
                 return self.move_by(step, var, Why::Constant);
             }
             Op::Adjoint(AdjointOp::Fold(_)) => rows(RowKernel::Fold),
@@ -223,12 +221,12 @@ impl Emitter<'_> {
                     Shape::Vector(width) => [1, width],
                     Shape::Matrix(rows, width) => [rows, width],
                 };
-                RowStep::new(RowKernel::Normalize(by), &from, shape, out)
+                CellStep::rows(RowKernel::Normalize(by), &from, shape, out)
             }
             Op::Dot => rows(RowKernel::Dot),
             Op::Select { table } => {
                 let rows = self.equations.width(operands[0]) / width;
-                RowStep::new(RowKernel::Select(table), &from, [rows, width], out)
+                CellStep::rows(RowKernel::Select(table), &from, [rows, width], out)
             }
             Op::Adjoint(AdjointOp::Ties { port, field }) => {
                 let field = self.equations.field_offset(port, field);
@@ -238,7 +236,7 @@ impl Emitter<'_> {
             Op::Transpose => {
                 let (rows, columns) = self.equations.shape(operands[0]).rows_and_columns();
                 let shape = [rows as u32, columns as u32];
-                let step = RowStep::new(RowKernel::Transpose, &from, shape, out);
+                let step = CellStep::rows(RowKernel::Transpose, &from, shape, out);
                 return self.move_by(step, operands[0], Why::Transposed);
             }
             _ => self.attention(var, &from, out),
@@ -328,7 +326,7 @@ impl Emitter<'_> {
             if from != out {
                 let from = self.apart((from, width), part, &[out.base]);
                 let why = Why::Concatenated(var);
-                self.move_by(RowStep::copy(from, width, out), part, why);
+                self.move_by(CellStep::copy(from, width, out), part, why);
             }
             out.offset += width;
         }
@@ -341,7 +339,7 @@ impl Emitter<'_> {
             let out = Place { base: Base::Output, offset };
             if self.places.of(var) != out {
                 let (from, width) = (self.read(var, &[Base::Output]), self.equations.width(var));
-                self.move_by(RowStep::copy(from, width, out), var, Why::Returned);
+                self.move_by(CellStep::copy(from, width, out), var, Why::Returned);
             }
         }
     }

@@ -7,7 +7,7 @@
 use edbatch_graph::{Op, Var};
 
 use super::Emitter;
-use crate::cell_plan::{Base, CellStep, Place, RowStep};
+use crate::cell_plan::{Base, CellStep, Place};
 use crate::copied::Why;
 use crate::elementwise::{Elementwise, Register};
 
@@ -49,7 +49,7 @@ impl Emitter<'_> {
         {
             for (index, (&var, &out)) in (0..).zip(batch.iter().zip(&places)) {
                 let from = nth(block, index, width);
-                self.move_by(RowStep::copy(from, width, out), var, Why::Scattered);
+                self.move_by(CellStep::copy(from, width, out), var, Why::Scattered);
             }
         }
     }
@@ -98,7 +98,7 @@ impl Emitter<'_> {
         let block = self.places.allocate(width * batch.len() as u32);
         for (index, (&var, &from)) in (0..).zip(vars.iter().zip(&places)) {
             let out = nth(block, index, width);
-            self.move_by(RowStep::copy(from, width, out), var, Why::Gathered(batch[0]));
+            self.move_by(CellStep::copy(from, width, out), var, Why::Gathered(batch[0]));
         }
         Role::Block(block)
     }
