@@ -3,7 +3,7 @@
 //! Each part returns findings. `verify` comes before everything that is timed. Throughput on a
 //! device is measured like any other [system](crate::measure::systems).
 
-pub mod experiment;
+pub(crate) mod experiment;
 mod latencies;
 pub mod pack;
 mod probe;

@@ -9,81 +9,54 @@ use edbatch_cuda::measure::{CHAINS, Launches, Launching, ProbeDevice, ProbeWork,
 
 use crate::Failure;
 
-/// The work of a launch.
+/// The work of a launch of `blocks` blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Experiment {
+pub(crate) enum Experiment {
     /// No work.
-    Launch {
-        /// The way to launch.
-        how: Launching,
-        /// The number of blocks.
-        blocks: u32,
-    },
-    /// Barriers of teams.
-    Barriers {
-        /// The number of teams that run at the same time.
-        teams: u32,
-        /// The number of blocks of a team.
-        blocks: u32,
-    },
+    Launch { how: Launching, blocks: u32 },
+    /// Barriers of teams that run at the same time; `blocks` is the number of blocks of a team.
+    Barriers { teams: u32, blocks: u32 },
     /// Copies from host memory to device memory, as for command lists.
-    Pull {
-        /// The number of blocks.
-        blocks: u32,
-        /// Bytes per launch.
-        bytes: usize,
-    },
+    Pull { blocks: u32, bytes: usize },
     /// Copies from device memory to host memory, as for outputs.
-    WriteBack {
-        /// The number of blocks.
-        blocks: u32,
-        /// Bytes per launch.
-        bytes: usize,
-    },
+    WriteBack { blocks: u32, bytes: usize },
     /// Copies within device memory, or within the L2 cache if they fit.
-    Copy {
-        /// Bytes per launch. Each byte is read once and written once.
-        bytes: usize,
-    },
+    Copy { bytes: usize },
     /// Multiply-adds in registers on all SMs.
     MultiplyAdds,
 }
 
 /// The times of launches.
-pub struct Measured {
+pub(crate) struct Measured {
     /// Nanoseconds per launch in a sequence of launches, by the device's clock. If the driver call
     /// takes longer than the launch, this is the time of the call.
-    pub device: Vec<f64>,
+    pub(crate) device: Vec<f64>,
     /// Nanoseconds from the driver call until the host sees the end of a single launch.
-    pub host: Vec<f64>,
+    pub(crate) host: Vec<f64>,
     /// Nanoseconds until the driver call that launches returns.
-    pub call: Vec<f64>,
+    pub(crate) call: Vec<f64>,
     /// The work of a launch: barriers per team, FLOPs, or bytes (bytes of
     /// [`Copy`](Experiment::Copy) count twice, as read and as written); 0 for no work.
-    pub work: f64,
+    pub(crate) work: f64,
 }
 
 /// The number of barriers of each team in a launch.
 const ROUNDS: u32 = 1000;
 /// The number of multiply-adds in a chain.
 const TERMS: u32 = 1 << 14;
-
 /// The number of launches that the device times together.
 const BEHIND: u32 = 16;
-
 /// The number of blocks per SM for [`Experiment::Copy`].
 const COPYING: u32 = 8;
-
 /// The time of a warm-up before samples are taken.
 const WARM_UP: Duration = Duration::from_millis(100);
-
 /// The number of words at the end of a copy that are compared.
 const COMPARED: usize = 1 << 14;
 
 impl Experiment {
     /// Checks the result of a first launch, then measures further launches. Returns `samples`
     /// values for each time in [`Measured`].
-    pub fn measure(self, device: &ProbeDevice, samples: usize) -> Result<Measured, Failure> {
+    pub(crate) fn measure(self, device: &ProbeDevice, samples: usize) -> Result<Measured, Failure> {
         let mut launches = self.launches(device)?;
         launches.launch(None)?;
         launches.wait()?;
@@ -110,8 +83,7 @@ impl Experiment {
     }
 
     fn launches(self, device: &ProbeDevice) -> Result<Launches<'_>, CudaError> {
-        let work = self.work(device);
-        device.launches(work, &pattern(0..self.bytes() / 4))
+        device.launches(self.work(device), &pattern(0..self.bytes() / 4))
     }
 
     fn work(self, device: &ProbeDevice) -> ProbeWork {
@@ -146,14 +118,13 @@ impl Experiment {
     /// Returns [`Measured::work`].
     fn amount(self, device: &ProbeDevice) -> f64 {
         match self {
-            Self::Launch { .. } => 0.0,
             Self::Barriers { .. } => f64::from(ROUNDS),
-            Self::Pull { .. } | Self::WriteBack { .. } => self.bytes() as f64,
-            Self::Copy { .. } => 2.0 * self.bytes() as f64,
+            Self::Copy { bytes } => 2.0 * bytes as f64,
             Self::MultiplyAdds => {
                 let chains = device.hardware().sms * THREADS * CHAINS;
                 2.0 * f64::from(chains) * f64::from(TERMS)
             }
+            _ => self.bytes() as f64,
         }
     }
 
@@ -183,7 +154,7 @@ impl Experiment {
 /// Returns the nanoseconds until the host sees the end of `launches` launches of a team each, on
 /// streams of their own. Each team has `blocks` blocks and a thousand barriers. If launches
 /// overlap, several take about as long as one.
-pub fn side_by_side(
+pub(crate) fn side_by_side(
     device: &ProbeDevice,
     launches: usize,
     blocks: u32,

@@ -71,8 +71,7 @@ pub fn steps<'a>(options: &'a Options, families: &'a [Family]) -> Result<Vec<Ste
         all.training();
     }
     if wants(Part::Cells) || wants(Part::Paper) {
-        let figures = || Ok(cells()?.into_iter().map(Figures::Cells).collect());
-        all.once("cells".into(), 0.1, move |_| figures());
+        all.once("cells".into(), 0.1, |_| Ok(cells()?.into_iter().map(Figures::Cells).collect()));
     }
     if wants(Part::PqTree) {
         let effort = options.effort();
