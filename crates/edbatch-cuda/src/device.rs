@@ -66,7 +66,7 @@ impl Kernel {
 
 /// The owner of memory: the device or the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Side {
+pub enum MemorySide {
     /// Device memory.
     Device,
     /// Pinned host memory that the device can read and write.
@@ -174,7 +174,7 @@ pub(crate) const TEAM_BARRIER_WORDS: usize = 32;
 /// [`TeamPool::run`] returns. Until then the host neither accesses memory that the launch accesses,
 /// except by [`word`](Self::word), nor drops it.
 pub(crate) trait Device: Send + Sync + 'static {
-    /// Memory of the device or of the host, as its [`Side`] says; freed when dropped.
+    /// Memory of the device or of the host, as its [`MemorySide`] says; freed when dropped.
     type Memory: Send + Sync;
     /// A compiled source, ready to be launched.
     type Program: Send + Sync;
@@ -193,10 +193,10 @@ pub(crate) trait Device: Send + Sync + 'static {
     ///
     /// # Errors
     /// If the memory cannot be allocated.
-    fn memory(&self, bytes: usize, side: Side) -> Result<Self::Memory, CudaError>;
+    fn memory(&self, bytes: usize, side: MemorySide) -> Result<Self::Memory, CudaError>;
 
-    /// Copies words to the start of memory, which may be of either [`Side`]. Waits for all earlier
-    /// launches of waves, and for the copy itself.
+    /// Copies words to the start of memory, which may be of either [`MemorySide`]. Waits for all
+    /// earlier launches of waves, and for the copy itself.
     ///
     /// # Errors
     /// If the memory is shorter than `words`, or the driver reports an error.
@@ -209,31 +209,31 @@ pub(crate) trait Device: Send + Sync + 'static {
     /// If the driver reports an error.
     ///
     /// # Panics
-    /// If `from` is not of [`Side::Host`], or one of the two is too short.
+    /// If `from` is not of [`MemorySide::Host`], or one of the two is too short.
     fn copy(&self, to: &Self::Memory, from: &Self::Memory, words: usize) -> Result<(), CudaError>;
 
     /// Returns host memory as words.
     ///
     /// # Panics
-    /// If it is not of [`Side::Host`].
+    /// If it is not of [`MemorySide::Host`].
     fn host<'a>(&self, memory: &'a Self::Memory) -> &'a [u32];
 
     /// Returns host memory as mutable words.
     ///
     /// # Panics
-    /// If it is not of [`Side::Host`].
+    /// If it is not of [`MemorySide::Host`].
     fn host_mut<'a>(&self, memory: &'a mut Self::Memory) -> &'a mut [u32];
 
     /// Returns host memory as floats.
     ///
     /// # Panics
-    /// If it is not of [`Side::Host`].
+    /// If it is not of [`MemorySide::Host`].
     fn host_floats<'a>(&self, memory: &'a Self::Memory) -> &'a [f32];
 
     /// Returns host memory as mutable floats.
     ///
     /// # Panics
-    /// If it is not of [`Side::Host`].
+    /// If it is not of [`MemorySide::Host`].
     fn host_floats_mut<'a>(&self, memory: &'a mut Self::Memory) -> &'a mut [f32];
 
     /// Returns the address of memory on the device, for [`Arguments`].
@@ -243,7 +243,7 @@ pub(crate) trait Device: Send + Sync + 'static {
     /// launch before that word are then visible.
     ///
     /// # Panics
-    /// If the memory is not of [`Side::Host`], or the index is out of range.
+    /// If the memory is not of [`MemorySide::Host`], or the index is out of range.
     fn word(&self, memory: &Self::Memory, index: usize) -> u32;
 
     /// Returns the device's teams.

@@ -19,7 +19,7 @@ use super::CudaError;
 use super::compilation::OnCompile;
 use super::cpp::{Folder, compile, failed};
 use super::device::{
-    Arguments, Device, Kernel, Properties, ROW_BYTES, Side, Source, TeamArguments,
+    Arguments, Device, Kernel, MemorySide, Properties, ROW_BYTES, Source, TeamArguments,
 };
 use super::team_pool::TeamPool;
 
@@ -165,7 +165,7 @@ impl Device for Emulated {
         Ok(EmulatedProgram { entry, _library: library })
     }
 
-    fn memory(&self, bytes: usize, side: Side) -> Result<HostMemory, CudaError> {
+    fn memory(&self, bytes: usize, side: MemorySide) -> Result<HostMemory, CudaError> {
         self.call();
         let memory = (bytes <= self.max_bytes.load(Ordering::Relaxed))
             .then(|| HostMemory::new(bytes, side))
@@ -286,7 +286,7 @@ impl Device for Emulated {
 pub(crate) struct HostMemory {
     start: NonNull<u32>,
     words: usize,
-    side: Side,
+    side: MemorySide,
 }
 
 // SAFETY: it owns its memory, like a `Box`; the contract of `Device` says when it is accessed.
@@ -296,7 +296,7 @@ unsafe impl Sync for HostMemory {}
 
 impl HostMemory {
     /// Allocates memory, filled with NaN. Returns `None` if it cannot be allocated.
-    fn new(bytes: usize, side: Side) -> Option<Self> {
+    fn new(bytes: usize, side: MemorySide) -> Option<Self> {
         let words = bytes.div_ceil(size_of::<u32>());
         let layout = Self::layout(words)?;
         // SAFETY: the layout is not empty.
@@ -315,7 +315,7 @@ impl HostMemory {
     }
 
     fn of_host(&self) -> NonNull<u32> {
-        assert_eq!(self.side, Side::Host, "the host accesses host memory only");
+        assert_eq!(self.side, MemorySide::Host, "the host accesses host memory only");
         self.start
     }
 }

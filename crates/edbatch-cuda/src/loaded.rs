@@ -9,7 +9,7 @@ use edbatch_runtime::{BackendError, Parameters};
 
 use super::command_list::CommandList;
 use super::compilation::OnCompile;
-use super::device::{Arguments, Device, Properties, Side, Source, TeamPart};
+use super::device::{Arguments, Device, MemorySide, Properties, Source, TeamPart};
 use super::nvrtc::ResourceUsage;
 use super::phase_table::PhaseTable;
 use super::place::{Placement, recurrent};
@@ -208,10 +208,10 @@ impl<D: Device> Loaded<D> {
         commands.write_in_waves(&self.program, &self.table, &plan, &waves, (0, 0))?;
         let device = &*self.device;
         let bytes = 4 * commands.words().len().next_multiple_of(4);
-        let mut words = device.memory(bytes, Side::Host)?;
+        let mut words = device.memory(bytes, MemorySide::Host)?;
         device.host_mut(&mut words)[..commands.words().len()].copy_from_slice(commands.words());
-        let device_commands = device.memory(bytes, Side::Device)?;
-        let folded = device.memory(4 * commands.arena(), Side::Device)?;
+        let device_commands = device.memory(bytes, MemorySide::Device)?;
+        let folded = device.memory(4 * commands.arena(), MemorySide::Device)?;
         let arguments = Arguments {
             commands: device.address(&words),
             arena: device.address(&folded),
@@ -241,7 +241,7 @@ const BLOCKS_PER_SM: usize = 8;
 
 /// Copies words to new device memory.
 fn copied<D: Device>(device: &D, words: &[u32]) -> Result<D::Memory, CudaError> {
-    let memory = device.memory(4 * words.len().max(1), Side::Device)?;
+    let memory = device.memory(4 * words.len().max(1), MemorySide::Device)?;
     device.fill(&memory, words)?;
     Ok(memory)
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-pub use super::device::Side;
+pub use super::device::MemorySide;
 use super::device::{Device, Kernel, Source};
 use super::loaded::CompiledKernels;
 pub use super::nvidia::THREADS;
@@ -79,7 +79,7 @@ pub struct ProbeWork {
     /// The number of blocks of a team.
     pub blocks: u32,
     /// The memory that the blocks copy from and to.
-    pub sides: [Side; 2],
+    pub sides: [MemorySide; 2],
     /// The number of barriers of each team.
     pub barriers: u32,
     /// The number of multiply-adds in each chain of a thread.
@@ -152,9 +152,9 @@ impl ProbeDevice {
         assert!(words.len().is_multiple_of(4), "{} words", words.len());
         let [from, to] = work.sides.map(|side| device.memory((4 * words.len()).max(16), side));
         let counts = vec![0; (work.teams as usize + 1) * APART];
-        let barriers = device.memory(4 * counts.len(), Side::Device)?;
-        let ends = device.memory(4 * grid as usize * THREADS as usize, Side::Host)?;
-        let memory = [barriers, from?, to?, ends, device.memory(4, Side::Host)?];
+        let barriers = device.memory(4 * counts.len(), MemorySide::Device)?;
+        let ends = device.memory(4 * grid as usize * THREADS as usize, MemorySide::Host)?;
+        let memory = [barriers, from?, to?, ends, device.memory(4, MemorySide::Host)?];
         device.fill(&memory[0], &counts)?;
         device.fill(&memory[1], words)?;
         let [barriers, from, to, ends, done] =

@@ -5,7 +5,7 @@ use std::mem;
 use edbatch_runtime::BackendError;
 
 use super::CudaError;
-use super::device::{Device, Side};
+use super::device::{Device, MemorySide};
 
 /// The memory of a slot. Buffers grow by half, so a steady state allocates nothing.
 pub(super) struct PlanMemory<D: Device> {
@@ -24,20 +24,20 @@ pub(super) struct PlanMemory<D: Device> {
 impl<D: Device> PlanMemory<D> {
     pub(super) fn new() -> Self {
         Self {
-            commands: Buffer::new(Side::Host, "a command list in pinned memory"),
-            device_commands: Buffer::new(Side::Device, "a command list on the device"),
-            given: Buffer::new(Side::Host, "given rows in pinned memory"),
-            arena: Buffer::new(Side::Device, "the arena of a mini-batch on the device"),
-            stay: [(); 2].map(|()| Buffer::new(Side::Device, "rows that stay on the device")),
-            outputs: Buffer::new(Side::Host, "outputs in pinned memory"),
-            indices: Buffer::new(Side::Host, "outputs in pinned memory"),
+            commands: Buffer::new(MemorySide::Host, "a command list in pinned memory"),
+            device_commands: Buffer::new(MemorySide::Device, "a command list on the device"),
+            given: Buffer::new(MemorySide::Host, "given rows in pinned memory"),
+            arena: Buffer::new(MemorySide::Device, "the arena of a mini-batch on the device"),
+            stay: [(); 2].map(|()| Buffer::new(MemorySide::Device, "rows that stay on the device")),
+            outputs: Buffer::new(MemorySide::Host, "outputs in pinned memory"),
+            indices: Buffer::new(MemorySide::Host, "outputs in pinned memory"),
         }
     }
 }
 
 /// A growable buffer.
 pub(super) struct Buffer<D: Device> {
-    side: Side,
+    side: MemorySide,
     /// The use of the memory, which errors name.
     what: &'static str,
     pub(super) words: usize,
@@ -45,7 +45,7 @@ pub(super) struct Buffer<D: Device> {
 }
 
 impl<D: Device> Buffer<D> {
-    fn new(side: Side, what: &'static str) -> Self {
+    fn new(side: MemorySide, what: &'static str) -> Self {
         Self { side, what, words: 0, memory: None }
     }
 
@@ -93,7 +93,7 @@ mod tests {
     fn a_failed_allocation_leaves_a_usable_buffer() {
         let device = Emulated::new(1);
         device.set_max_bytes(4 * 1000);
-        let mut buffer = Buffer::new(Side::Device, "values");
+        let mut buffer = Buffer::new(MemorySide::Device, "values");
         buffer.reserve(&device, 800).unwrap();
         // Growing by half fails, but the needed size fits.
         buffer.reserve(&device, 900).unwrap();

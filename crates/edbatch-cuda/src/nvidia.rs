@@ -16,7 +16,7 @@ use cudarc::driver::{CudaContext, CudaStream, sys};
 
 use super::CudaError;
 use super::compilation::OnCompile;
-use super::device::{Arguments, Device, Kernel, Properties, Side, Source, TeamArguments};
+use super::device::{Arguments, Device, Kernel, MemorySide, Properties, Source, TeamArguments};
 use super::nvrtc;
 use super::store::{Key, Store};
 use super::team_pool::TeamPool;
@@ -205,7 +205,7 @@ impl Device for Nvidia {
         Ok(program)
     }
 
-    fn memory(&self, bytes: usize, side: Side) -> Result<NvidiaMemory, CudaError> {
+    fn memory(&self, bytes: usize, side: MemorySide) -> Result<NvidiaMemory, CudaError> {
         self.bind()?;
         NvidiaMemory::new(&self.context, bytes, side)
     }

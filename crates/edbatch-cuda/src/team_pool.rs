@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use edbatch_runtime::span;
 
 use super::CudaError;
-use super::device::{Device, MAX_PARTS, Side, TEAM_BARRIER_WORDS, TeamArguments, TeamPart};
+use super::device::{Device, MAX_PARTS, MemorySide, TEAM_BARRIER_WORDS, TeamArguments, TeamPart};
 
 /// The time that the host polls for the end of a plan before it yields to other threads.
 const SPIN: Duration = Duration::from_micros(50);
@@ -220,9 +220,9 @@ impl<M> State<M> {
     ) -> Result<(), CudaError> {
         let idle = self.teams.iter().filter(|team| !team.is_running).count();
         for _ in idle..count {
-            let barrier = device.memory(4 * TEAM_BARRIER_WORDS, Side::Device)?;
+            let barrier = device.memory(4 * TEAM_BARRIER_WORDS, MemorySide::Device)?;
             device.fill(&barrier, &[0; TEAM_BARRIER_WORDS])?;
-            let mut done = device.memory(4, Side::Host)?;
+            let mut done = device.memory(4, MemorySide::Host)?;
             device.host_mut(&mut done)[0] = 0;
             let memory = Arc::new(TeamMemory { barrier, done });
             self.teams.push(Team { memory, base: [0; 2], number: 0, is_running: false });

@@ -13,7 +13,7 @@ mod teams;
 mod tf32;
 
 use super::CudaError;
-use super::device::{self, Arguments, Device, Side, Source};
+use super::device::{self, Arguments, Device, MemorySide, Source};
 use super::emulated::Emulated;
 use super::nvidia::Nvidia;
 use super::store::Store;
@@ -100,10 +100,10 @@ impl<D: Device> Kernel<D> {
 
     fn run(&self, (blocks, commands, weights, arena, more): Launch<'_>) -> Left {
         let behind = vec![f32::NAN; more];
-        let commands = self.memory(commands.iter().copied(), Side::Device);
-        let weights = self.memory(weights.iter().map(|x| x.to_bits()), Side::Device);
-        let arena = self.memory(arena.iter().chain(&behind).map(|x| x.to_bits()), Side::Host);
-        let indices = self.memory([0; 16], Side::Host);
+        let commands = self.memory(commands.iter().copied(), MemorySide::Device);
+        let weights = self.memory(weights.iter().map(|x| x.to_bits()), MemorySide::Device);
+        let arena = self.memory(arena.iter().chain(&behind).map(|x| x.to_bits()), MemorySide::Host);
+        let indices = self.memory([0; 16], MemorySide::Host);
         let arguments = Arguments {
             commands: self.device.address(&commands),
             arena: self.device.address(&arena),
@@ -119,7 +119,7 @@ impl<D: Device> Kernel<D> {
         }
     }
 
-    fn memory(&self, words: impl IntoIterator<Item = u32>, side: Side) -> D::Memory {
+    fn memory(&self, words: impl IntoIterator<Item = u32>, side: MemorySide) -> D::Memory {
         let words: Vec<u32> = words.into_iter().collect();
         let memory = self.device.memory(4 * words.len(), side).unwrap();
         self.device.fill(&memory, &words).unwrap();

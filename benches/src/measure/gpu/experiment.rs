@@ -5,7 +5,9 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use edbatch_cuda::CudaError;
-use edbatch_cuda::measure::{CHAINS, Launches, Launching, ProbeDevice, ProbeWork, Side, THREADS};
+use edbatch_cuda::measure::{
+    CHAINS, Launches, Launching, MemorySide, ProbeDevice, ProbeWork, THREADS,
+};
 
 use crate::Failure;
 
@@ -90,9 +92,9 @@ impl Experiment {
         use Launching::{Cooperative, Plain};
         let sms = device.hardware().sms;
         let sides = match self {
-            Self::Pull { .. } => [Side::Host, Side::Device],
-            Self::WriteBack { .. } => [Side::Device, Side::Host],
-            _ => [Side::Device; 2],
+            Self::Pull { .. } => [MemorySide::Host, MemorySide::Device],
+            Self::WriteBack { .. } => [MemorySide::Device, MemorySide::Host],
+            _ => [MemorySide::Device; 2],
         };
         let (how, teams, blocks) = match self {
             Self::Launch { how, blocks } => (how, 1, blocks),

@@ -8,7 +8,7 @@ use cudarc::driver::{CudaContext, sys};
 
 use super::failed;
 use crate::CudaError;
-use crate::device::Side;
+use crate::device::MemorySide;
 
 /// Device memory, or pinned host memory that the device can access.
 #[derive(Debug)]
@@ -29,14 +29,14 @@ impl NvidiaMemory {
     pub(super) fn new(
         context: &Arc<CudaContext>,
         bytes: usize,
-        side: Side,
+        side: MemorySide,
     ) -> Result<Self, CudaError> {
         let words = bytes.div_ceil(size_of::<u32>());
         // The driver cannot allocate 0 bytes.
         let bytes = words.max(1).saturating_mul(size_of::<u32>());
         let (address, host) = match side {
-            Side::Device => (on_device(bytes)?, None),
-            Side::Host => {
+            MemorySide::Device => (on_device(bytes)?, None),
+            MemorySide::Host => {
                 let (address, host) = on_host(bytes)?;
                 (address, Some(host))
             }

@@ -2,7 +2,7 @@
 
 use super::Kernel;
 use crate::CudaError;
-use crate::device::{self, Device, Side, Source};
+use crate::device::{self, Device, MemorySide, Source};
 use crate::emulated::Emulated;
 use crate::nvidia::Nvidia;
 use crate::store::Store;
@@ -43,7 +43,7 @@ fn memory_holds_nan_until_it_is_written() {
         block.superstep([&](u32 t) { block.shared[t] = 1.0f; });";
     let Some(kernel) = Kernel::emulated(1, "", wave) else { return };
     assert!(kernel.run((2, &[], &[], &[], 512)).arena.iter().all(|x| x.is_nan()));
-    let memory = kernel.device.memory(10, Side::Host).unwrap();
+    let memory = kernel.device.memory(10, MemorySide::Host).unwrap();
     assert_eq!(kernel.device.host(&memory), [f32::NAN.to_bits(); 3]);
 }
 
@@ -71,10 +71,10 @@ fn mistakes_are_errors() {
         Err(error @ CudaError::NoCompiler { .. }) => edbatch_testing::skip(&error.to_string()),
         other => panic!("{other:?}"),
     }
-    let memory = device.memory(4, Side::Device).unwrap();
+    let memory = device.memory(4, MemorySide::Device).unwrap();
     let error = device.fill(&memory, &[0; 2]).unwrap_err();
     assert_eq!(error.to_string(), "words to fill memory with: expected at most 1, got 2");
-    let error = device.memory(usize::MAX / 2, Side::Device).unwrap_err();
+    let error = device.memory(usize::MAX / 2, MemorySide::Device).unwrap_err();
     assert!(matches!(error, CudaError::Memory { .. }), "{error}");
 }
 
@@ -82,7 +82,7 @@ fn mistakes_are_errors() {
 #[should_panic(expected = "host memory only")]
 fn reading_device_memory_on_the_host_panics() {
     let device = Emulated::new(1);
-    device.host(&device.memory(4, Side::Device).unwrap());
+    device.host(&device.memory(4, MemorySide::Device).unwrap());
 }
 
 /// With a GPU, this checks only its architecture.

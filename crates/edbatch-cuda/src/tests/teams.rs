@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::CudaError;
-use crate::device::{Arguments, Device, Kernel, Side, Source, TeamArguments, TeamPart};
+use crate::device::{Arguments, Device, Kernel, MemorySide, Source, TeamArguments, TeamPart};
 use crate::emulated::{Emulated, EmulatedProgram, HostMemory};
 use crate::team_pool::TeamKernel;
 
@@ -45,9 +45,9 @@ impl Plan {
         words.extend((0..=WAVES).map(|wave| first + 6 * wave));
         words.extend(jobs.iter().flatten());
         words.resize(words.len().next_multiple_of(4), 0);
-        let commands = memory(device, &words, Side::Host);
-        let device_commands = device.memory(4 * words.len(), Side::Device).unwrap();
-        let arena = memory(device, &[0; (BLOCKS * (WAVES + 1)) as usize], Side::Host);
+        let commands = memory(device, &words, MemorySide::Host);
+        let device_commands = device.memory(4 * words.len(), MemorySide::Device).unwrap();
+        let arena = memory(device, &[0; (BLOCKS * (WAVES + 1)) as usize], MemorySide::Host);
         let arguments = Arguments {
             commands: device.address(&device_commands),
             arena: device.address(&arena),
@@ -69,7 +69,7 @@ impl Plan {
     }
 }
 
-fn memory(device: &Emulated, words: &[u32], side: Side) -> HostMemory {
+fn memory(device: &Emulated, words: &[u32], side: MemorySide) -> HostMemory {
     let memory = device.memory(4 * words.len(), side).unwrap();
     device.fill(&memory, words).unwrap();
     memory
@@ -93,7 +93,7 @@ impl Subject {
             }
             compiled => compiled.unwrap(),
         };
-        let places = memory(&device, &[0, BLOCKS], Side::Device);
+        let places = memory(&device, &[0, BLOCKS], MemorySide::Device);
         Some(Self { device, program, places })
     }
 
