@@ -70,7 +70,8 @@ fn declare(parameters: &[graph::Parameter]) -> PyResult<graph::Network> {
     for graph::Parameter { name, dims } in parameters {
         let declared = network.add_parameter(name, dims);
         declared.map_err(|error| {
-            WeightsError::new_err(format!("tensor {name}: expected {}", error.expected))
+            let got = error.got.map_or(String::new(), |got| format!(", got {got}"));
+            WeightsError::new_err(format!("tensor {name}: expected {}{got}", error.expected))
         })?;
     }
     Ok(network)
