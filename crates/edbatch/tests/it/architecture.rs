@@ -207,6 +207,10 @@ fn public_type(line: &str) -> Option<&str> {
     let item = item.strip_prefix("unsafe ").unwrap_or(item);
     let (keyword, rest) = item.split_once(' ')?;
     let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+    // The name of a macro's argument is none.
+    if name.is_empty() {
+        return None;
+    }
     ["struct", "enum", "trait", "type", "union"].contains(&keyword).then_some(name)
 }
 
