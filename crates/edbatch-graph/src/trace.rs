@@ -219,7 +219,7 @@ impl Trace {
     /// Returns the index of the field with this name of the record at a port.
     ///
     /// # Errors
-    /// If there is none. The error lists the record's fields.
+    /// If the record has no such field. The error lists its fields.
     ///
     /// # Panics
     /// If the cell does not have the port.

@@ -57,7 +57,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The names that a manifest lists as dependencies, without those of tests.
+/// The dependencies in a manifest, except development dependencies.
 fn dependencies(manifest: &str) -> Vec<&str> {
     let (mut names, mut is_list) = (Vec::new(), false);
     for line in manifest.lines() {
@@ -207,7 +207,7 @@ fn public_type(line: &str) -> Option<&str> {
     let item = item.strip_prefix("unsafe ").unwrap_or(item);
     let (keyword, rest) = item.split_once(' ')?;
     let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
-    // The name of a macro's argument is none.
+    // A macro declares `pub enum $Type`.
     if name.is_empty() {
         return None;
     }
