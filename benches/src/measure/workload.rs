@@ -9,9 +9,9 @@ use edbatch_runtime::{Parameters, Precision};
 
 use crate::Failure;
 use crate::measure::contestant::{Contestant, Running};
+use crate::measure::passes::{OfModel, Passes};
 use crate::measure::sets::Set;
 use crate::measure::systems::Setup;
-use crate::measure::training::{OfModel, Passes};
 use crate::measure::unrolled::{Unrolled, unroll};
 use crate::measure::vanilla::Vanilla;
 

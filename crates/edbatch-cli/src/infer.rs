@@ -35,7 +35,6 @@ use super::trace::Trace;
 use super::{at_least_one, number_of_threads, progress, same_file};
 use crate::corpora::corpus::Corpus;
 use crate::corpora::shard::Shard;
-use crate::corpora::shard_run;
 use finite::Reference;
 use mini_batch::{Done, OnError, Worker, mini_batches};
 use parallel_map::parallel_map;
@@ -180,7 +179,8 @@ enum Backend {
 }
 
 impl Infer {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    /// Checks that the options fit each other.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
         match self.backend {
             #[cfg(not(feature = "cuda"))]
             Backend::Cuda | Backend::CudaEmulated => {
@@ -213,9 +213,15 @@ impl Infer {
             let message = format!("--fold-tables {tables} exceeds --memory {memory}");
             return Err(Failure::Usage(message));
         }
-        if let (Some(shard), Some(dir)) = (self.shard, &self.output_dir) {
-            return shard_run::run(self, shard, dir);
-        }
+        Ok(())
+    }
+
+    /// Returns the shard to be run and the folder for its results, if it is not the whole corpus.
+    pub(crate) fn shard(&self) -> Option<(Shard, &Path)> {
+        self.shard.zip(self.output_dir.as_deref())
+    }
+
+    pub(crate) fn run(&self) -> Result<(), Failure> {
         let loaded = load(&self.dir).map_err(Failure::new)?;
         let folder = loaded.folder.clone();
         let files = self.files(&folder);

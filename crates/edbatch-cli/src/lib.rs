@@ -77,7 +77,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Evaluate(evaluate) => evaluate.run(),
         Command::Export(export) => export.run(),
         Command::Gradients(gradients) => gradients.run(),
-        Command::Infer(infer) => infer.run(),
+        Command::Infer(infer) => infer.check().and_then(|()| match infer.shard() {
+            Some((shard, dir)) => corpora::shard_run::run(&infer, shard, dir),
+            None => infer.run(),
+        }),
         Command::Init(init) => init.run(),
         Command::Learn(learn) => learn.run(),
         Command::Schedule(schedule) => schedule.run(),

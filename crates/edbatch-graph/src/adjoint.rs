@@ -13,21 +13,69 @@ mod rules;
 mod values;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use crate::network::{Field, MAX_ITEMS};
 use crate::training::Needed;
 use crate::{
     Adjoint, Arity, Binary, Cell, CellError, Instruction, Kind, Network, Op, ParameterId, Port,
-    RecordId, Reduction, RowAdjoint, Shape, Var,
+    RecordId, Reduction, RowAdjoint, Shape, TrainingNetwork, Var,
 };
 use fields::{Additions, Fields};
 use pair::Pair;
 use row_part::RowParts;
 use values::{Values, cheap};
 
+/// Adds adjoint cells to a network. They ignore dropout; for gradients with dropout, use the
+/// network of [`Network::masked`]. `trained` selects the parameters whose gradients are needed, and
+/// `given` the records of given values whose gradients are needed.
+///
+/// ```
+/// use edbatch_graph::{Network, Shape, training_network};
+///
+/// let mut network = Network::new();
+/// let state = network.record("state", [("h", Shape::Vector(4))])?;
+/// let step = network.cell("step", state, |cell| {
+///     let [h] = cell.one("previous", state);
+///     vec![cell.parameter("w", &[4, 4]).matmul(h).tanh()]
+/// })?;
+/// let training = training_network(&network, |_| true, |_| false)?;
+/// let adjoint = training.adjoints[step.index()].as_ref().unwrap();
+/// assert_eq!(
+///     training.network[adjoint.cell].display(&training.network).to_string(),
+///     "step (adjoint):\n  \
+///        v0 = sum h gradient.h : [4]\n  \
+///        v1 = own.h : [4]\n  \
+///        v2 = slope of tanh v0 v1 : [4]\n  \
+///        v3 = previous.h : [4]\n  \
+///        v4 = w : [4, 4]\n  \
+///        v5 = transpose v4 : [4, 4]\n  \
+///        v6 = matmul v5 v2 : [4]\n  \
+///        return v6 v2 v3\n"
+/// );
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// If the network has adjoint cells already, or becomes too large.
+pub fn training_network(
+    network: &Network,
+    trained: impl Fn(ParameterId) -> bool,
+    given: impl Fn(RecordId) -> bool,
+) -> Result<TrainingNetwork, CellError> {
+    let needed = Needed::new(network, trained, given);
+    let (mut extended, mut records) = (network.clone(), GradientRecords::new());
+    extended.has_adjoints = true;
+    extended.cells.iter_mut().for_each(|cell| cell.declared = None);
+    let adjoints = (0..network.cells().len())
+        .map(|kind| derive(&mut extended, Kind::new(kind), &needed, &mut records))
+        .collect::<Result<_, _>>()?;
+    Ok(TrainingNetwork { network: Arc::new(extended), adjoints, trained: needed.parameters })
+}
+
 /// Derives the adjoint of a cell, and adds it to the network together with its records. Extends the
 /// forward cell's row by what the adjoint reads. Returns `None` if no gradient is needed.
-pub(crate) fn derive(
+fn derive(
     network: &mut Network,
     kind: Kind,
     needed: &Needed,

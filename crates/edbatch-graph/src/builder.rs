@@ -11,8 +11,8 @@ use std::cell::{Ref, RefCell};
 pub use values::Values;
 
 use crate::{
-    Arity, At, Binary, CellError, Function, Normalization, Op, RecordId, Reduction, Shape, Trace,
-    Var,
+    Arity, At, Binary, CellError, Function, Kind, Network, Normalization, Op, RecordId, Reduction,
+    Shape, Trace, Var,
 };
 
 /// The cell being declared; see [`Network::cell`](crate::Network::cell).
@@ -35,6 +35,33 @@ pub struct Tensor<'c> {
 pub struct Index<'c> {
     cell: &'c CellBuilder,
     table: u16,
+}
+
+impl Network {
+    /// Declares a cell that produces `record`. `build` declares its equations and returns the
+    /// record's fields in order. Pass the returned kind to [`Graph::call`](crate::Graph::call).
+    ///
+    /// # Errors
+    /// If the operands of an operation have invalid shapes, if the results do not match the fields
+    /// of `record`, if another cell has the same name, if there are more than 65,536 cells, or if
+    /// the cell has more than 65,536 operations, ports or tables. The network is then unchanged.
+    pub fn cell(
+        &mut self,
+        name: &str,
+        record: RecordId,
+        build: impl for<'c> FnOnce(&'c CellBuilder) -> Vec<Tensor<'c>>,
+    ) -> Result<Kind, CellError> {
+        let builder = CellBuilder::new(self.trace(name, record));
+        let outputs = build(&builder).iter().map(Tensor::var).collect();
+        let (trace, error) = builder.finish();
+        match error {
+            None => self.add_traced(trace, outputs),
+            Some(error) => {
+                self.drop_traced(trace);
+                Err(error)
+            }
+        }
+    }
 }
 
 impl CellBuilder {

@@ -1,10 +1,9 @@
-//! Cells from their parts: the only way into a [`Network`], with all checks.
+//! Cells as data.
 
-use crate::check::Check;
-use crate::dropout::Declared;
-use crate::{Cell, CellError, Instruction, Kind, Network, Port, RecordId, Table, Var};
+use crate::cell::Declared;
+use crate::{Cell, Instruction, Port, RecordId, Table, Var};
 
-/// The parts of a [`Cell`], for [`Network::add_cell`]: a cell as data, such as one from a file.
+/// The parts of a [`Cell`], for [`Network::add_cell`](crate::Network::add_cell): a cell as data, such as one from a file.
 ///
 /// ```
 /// use edbatch_graph::{CellParts, Function, Instruction, Network, Op, Shape, Var};
@@ -67,50 +66,5 @@ impl Cell {
             instructions,
             outputs,
         }
-    }
-}
-
-impl Network {
-    /// Adds a cell from its parts, which are checked in full. [`Network::cell`] is the way to
-    /// write a cell as equations.
-    ///
-    /// # Errors
-    /// If another cell has the same name, if there are more than 65,536 cells, if a part refers to
-    /// something that does not exist, if an operand does not precede its reader, if a shape differs
-    /// from the inferred one, if the outputs do not match the fields of the record, if an operation
-    /// is one of adjoint cells, or if the cell has more than 65,536 operations, ports or tables.
-    /// The error names the cell and the operation. The network is then unchanged.
-    pub fn add_cell(&mut self, parts: CellParts) -> Result<Kind, CellError> {
-        if self.cells.iter().any(|cell| cell.name == parts.name) {
-            let expected = "a unique name, got the name of another cell";
-            return Err(CellError::new(&parts.name, "cell", &[], expected));
-        }
-        let kind = u16::try_from(self.cells.len()).map_err(|_| {
-            CellError::new(&parts.name, "cell", &[], "at most 65536 cells in a network")
-        })?;
-        self.check(&parts).all()?;
-        let CellParts { name, record, tables, ports, instructions, outputs } = parts;
-        let declared = Declared { instructions, outputs };
-        let Declared { instructions, outputs } = declared.without_dropout();
-        let (row, declared) = (record, declared.has_dropout().then(|| Box::new(declared)));
-        self.cells.push(Cell { name, record, row, tables, ports, instructions, outputs, declared });
-        Ok(Kind(kind))
-    }
-
-    /// Sets the shapes of all operations of a cell to the inferred ones. Constants keep theirs.
-    ///
-    /// # Errors
-    /// Like [`add_cell`](Self::add_cell), for the first part that is invalid. The shapes of later
-    /// operations are then unchanged.
-    pub fn infer_shapes(&self, parts: &mut CellParts) -> Result<(), CellError> {
-        self.check(parts).declarations()?;
-        for var in 0..parts.instructions.len() {
-            parts.instructions[var].shape = self.check(parts).inferred(var)?;
-        }
-        Ok(())
-    }
-
-    fn check<'a>(&'a self, parts: &'a CellParts) -> Check<'a> {
-        Check { declarations: &self.declarations, parts }
     }
 }

@@ -2,14 +2,9 @@
 
 use std::collections::HashMap;
 
+use crate::cell::Declared;
+use crate::network::Declarations;
 use crate::{Binary, Cell, Instruction, Network, Op, ParameterId, Shape, Table, Var};
-
-/// The equations of a cell as they were declared, with [`Op::Dropout`].
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Declared {
-    pub(crate) instructions: Vec<Instruction>,
-    pub(crate) outputs: Vec<Var>,
-}
 
 impl Declared {
     /// Returns true if the equations have dropout.
@@ -199,5 +194,17 @@ impl Network {
             (cell.instructions, cell.outputs) = (with_masks.instructions, with_masks.outputs);
         }
         MaskedNetwork { network, masks }
+    }
+}
+
+impl Declarations {
+    /// Declares a table of masks.
+    fn mask(&mut self, rate: f32, width: u32) -> ParameterId {
+        let mut name = format!("dropout {rate} of {width}");
+        while self.parameter_ids.contains_key(&name) {
+            name.push('\'');
+        }
+        let dims = [Mask::ROWS as usize, width as usize];
+        self.parameter(&name, &dims).expect("a new name and a small table")
     }
 }

@@ -5,7 +5,7 @@ mod append;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::call::{self, Signatures};
+use crate::call::{self, Node, Signatures};
 use crate::id::Generation;
 use crate::{
     Arguments, CallError, CallErrorReason, Dag, Kind, Network, NodeId, RecordId, Source, Value,
@@ -48,18 +48,6 @@ pub struct Graph {
     /// The values that the calls read, node by node, without the generation bits of a [`Value`].
     values: Vec<Value>,
     generation: Generation,
-}
-
-/// A call and the location of its arguments, for random access.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Node {
-    kind: Kind,
-    /// The record that the call produces. The kind determines it; stored to save a look-up.
-    pub(crate) record: RecordId,
-    /// The index of the call's first row in `Graph::rows`.
-    rows: u32,
-    /// The range of the call's values in `Graph::values`.
-    values: (u32, u32),
 }
 
 impl Graph {

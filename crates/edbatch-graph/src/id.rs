@@ -1,4 +1,4 @@
-//! Typed indices of nodes, kinds and values.
+//! Typed indices of nodes, kinds, values, variables, parameters and records.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -67,6 +67,32 @@ impl fmt::Display for Kind {
         write!(f, "k{}", self.0)
     }
 }
+
+/// A variable of a cell: the result of one of its operations.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Var(pub u32);
+
+impl Var {
+    /// Returns the variable as an index.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for Var {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{}", self.0)
+    }
+}
+
+/// The index of a parameter in [`Network::parameters`](crate::Network::parameters).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ParameterId(pub u32);
+
+/// The index of a record type in [`Network::records`](crate::Network::records). Each node produces one record.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RecordId(pub u16);
 
 /// An argument of a call: the result of an earlier call, or a given value, which exists before the
 /// graph runs. Given values are initial values of the network, or carried over from an earlier

@@ -118,16 +118,16 @@ mod text;
 mod trace;
 mod training;
 
+pub use adjoint::training_network;
 pub use builder::{CellBuilder, Index, Tensor, Values};
-pub use call::Arguments;
 pub use call_error::{CallError, CallErrorReason};
-pub use cell::{Arity, Cell, Instruction, ParameterId, Port, RecordId, Table, Var};
+pub use cell::{Arity, Cell, Instruction, Port, Table};
 pub use cell_error::{At, CellError};
 pub use cell_parts::CellParts;
-pub use dag::{Dag, DagError, check_dag};
+pub use dag::{Arguments, Dag, DagError, check_dag};
 pub use dropout::{Mask, MaskedNetwork};
 pub use graph::{Appended, Graph};
-pub use id::{Kind, NodeId, Source, Value};
+pub use id::{Kind, NodeId, ParameterId, RecordId, Source, Value, Var};
 pub use network::{Field, Initial, Network, Parameter, Record};
 pub use op::{AdjointOp, Binary, Function, Normalization, Op, Reduction, Slope};
 pub use plain_dag::PlainDag;
@@ -135,9 +135,7 @@ pub use schedule::{Batch, Schedule, ScheduleError, Violation};
 pub use shape::Shape;
 pub use text::{TextError, TextErrorKind, parse_text, write_text};
 pub use trace::Trace;
-pub use training::{
-    Adjoint, PairAdjoint, ParameterSum, RowAdjoint, TrainingNetwork, training_network,
-};
+pub use training::{Adjoint, PairAdjoint, ParameterSum, RowAdjoint, TrainingNetwork};
 
 /// The README's example, compiled and run by the tests.
 #[cfg(doctest)]

@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::builder::CellBuilder;
 use crate::id::Generation;
-use crate::{Cell, CellError, Kind, Mask, ParameterId, RecordId, Shape, Tensor, Value};
+use crate::{Cell, CellError, Kind, ParameterId, RecordId, Shape, Value};
 
 /// The records, parameters, cells and initial values of a model. Declared once, before any input.
 ///
@@ -47,7 +46,7 @@ pub(crate) struct Declarations {
     pub(crate) records: Vec<Record>,
     pub(crate) parameters: Vec<Parameter>,
     record_ids: HashMap<String, RecordId>,
-    parameter_ids: HashMap<String, ParameterId>,
+    pub(crate) parameter_ids: HashMap<String, ParameterId>,
 }
 
 /// A record type: the tensors that a node produces together, such as `h` and `c` of an LSTM.
@@ -129,31 +128,6 @@ impl Network {
         self.declarations.records.push(Record { name: name.into(), fields });
         self.declarations.record_ids.insert(name.into(), id);
         Ok(id)
-    }
-
-    /// Declares a cell that produces `record`. `build` declares its equations and returns the
-    /// record's fields in order. Pass the returned kind to [`Graph::call`](crate::Graph::call).
-    ///
-    /// # Errors
-    /// If the operands of an operation have invalid shapes, if the results do not match the fields
-    /// of `record`, if another cell has the same name, if there are more than 65,536 cells, or if
-    /// the cell has more than 65,536 operations, ports or tables. The network is then unchanged.
-    pub fn cell(
-        &mut self,
-        name: &str,
-        record: RecordId,
-        build: impl for<'c> FnOnce(&'c CellBuilder) -> Vec<Tensor<'c>>,
-    ) -> Result<Kind, CellError> {
-        let builder = CellBuilder::new(self.trace(name, record));
-        let outputs = build(&builder).iter().map(Tensor::var).collect();
-        let (trace, error) = builder.finish();
-        match error {
-            None => self.add_traced(trace, outputs),
-            Some(error) => {
-                self.drop_traced(trace);
-                Err(error)
-            }
-        }
     }
 
     /// Declares a parameter, or returns the known parameter with this name.
@@ -311,16 +285,6 @@ impl Declarations {
         self.parameters.push(Parameter { name: name.into(), dims: dims.into() });
         self.parameter_ids.insert(name.into(), id);
         Ok(id)
-    }
-
-    /// Declares a table of masks.
-    pub(crate) fn mask(&mut self, rate: f32, width: u32) -> ParameterId {
-        let mut name = format!("dropout {rate} of {width}");
-        while self.parameter_ids.contains_key(&name) {
-            name.push('\'');
-        }
-        let dims = [Mask::ROWS as usize, width as usize];
-        self.parameter(&name, &dims).expect("a new name and a small table")
     }
 
     /// Removes all parameters except the first `known`.

@@ -1,9 +1,10 @@
-//! The simplest [`Dag`]: kinds, arguments, and the names of kinds.
+//! The simplest [`Dag`]: kinds, arguments, and the names of kinds; a cell as such a graph.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use crate::dag::check_node;
-use crate::{Arguments, Dag, DagError, Kind, NodeId};
+use crate::{Arguments, Cell, Dag, DagError, Instruction, Kind, NodeId, Var};
 
 /// A DAG without a network: kinds and arguments in flat arrays. For tests of policies and for text
 /// files.
@@ -87,5 +88,52 @@ impl fmt::Display for PlainDag {
             writeln!(f, ")")?;
         }
         Ok(())
+    }
+}
+
+impl Cell {
+    /// Returns the operations as a graph for batching policies, and the variable of each node.
+    ///
+    /// [Sources](crate::Op::is_source), such as inputs and parameters, are not nodes, because policies
+    /// need not schedule them. Operations with the same name and shapes have the same kind.
+    #[must_use]
+    pub fn dag(&self) -> (PlainDag, Vec<Var>) {
+        let mut names: Vec<String> = Vec::new();
+        let mut kind_of: HashMap<String, usize> = HashMap::new();
+        let mut node_of = vec![None; self.instructions().len()];
+        let mut nodes = Vec::new();
+        for (v, instruction) in self.instructions().iter().enumerate() {
+            if instruction.op.is_source() {
+                continue;
+            }
+            let name = self.signature(instruction);
+            let kind = *kind_of.entry(name.clone()).or_insert(names.len());
+            if kind == names.len() {
+                names.push(name);
+            }
+            let arguments: Vec<NodeId> = instruction
+                .operands
+                .iter()
+                .filter_map(|operand| node_of[operand.index()])
+                .collect();
+            node_of[v] = Some(NodeId::new(nodes.len()));
+            nodes.push((Kind::new(kind), arguments, Var(v as u32)));
+        }
+        let mut dag = PlainDag::new(names);
+        let mut vars = Vec::with_capacity(nodes.len());
+        for (kind, arguments, var) in nodes {
+            dag.push(kind, &arguments).expect("operands precede their readers");
+            vars.push(var);
+        }
+        (dag, vars)
+    }
+
+    /// Names an operation and the shapes of its operands: `matmul [64, 32] [32]`.
+    fn signature(&self, instruction: &Instruction) -> String {
+        let mut name = instruction.op.to_string();
+        for operand in &instruction.operands {
+            name.push_str(&format!(" {}", self.instruction(*operand).shape));
+        }
+        name
     }
 }

@@ -11,6 +11,7 @@ mod operation;
 mod reader;
 #[cfg(test)]
 mod tests;
+mod text;
 mod writer;
 
 use edbatch_graph::Network;

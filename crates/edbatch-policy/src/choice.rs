@@ -1,14 +1,11 @@
 //! Policies by name, as on the command line.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::{
-    Agenda, AnyPolicy, Beam, ByDepth, Critical, Depth, FileError, Learned, LookAhead, OtherKinds,
-    PairRule, Sufficient,
-};
+use crate::{Agenda, AnyPolicy, Beam, ByDepth, Critical, Depth, LookAhead, PairRule, Sufficient};
 
 /// A policy by name: `depth`, `by-depth`, `agenda`, `sufficient`, `critical`, `critical:pair`,
 /// `critical:soft`, `beam:WIDTH[:SECONDS]` or `exact[:SECONDS]`. Any other word is the path of a
@@ -61,28 +58,8 @@ const NAMES: [(&str, PolicyChoice); 7] = [
 ];
 
 impl PolicyChoice {
-    /// Creates the policy for graphs whose kinds have these names. A learned policy must have been
-    /// learned for exactly these kinds.
-    ///
-    /// # Errors
-    /// If a learned policy cannot be read, or was learned for other kinds.
-    pub fn open(&self, kinds: &[impl AsRef<str>]) -> Result<AnyPolicy, OpenError> {
-        self.open_with(|learned| learned.open(kinds).map_err(OpenErrorKind::Kinds))
-    }
-
-    /// Like [`open`](Self::open), but accepts a policy that was learned for other kinds: see
-    /// [`Learned::open_where_known`](crate::Learned::open_where_known).
-    ///
-    /// # Errors
-    /// If a learned policy cannot be read.
-    pub fn open_where_known(&self, kinds: &[impl AsRef<str>]) -> Result<AnyPolicy, OpenError> {
-        self.open_with(|learned| Ok(learned.open_where_known(kinds)))
-    }
-
-    fn open_with(
-        &self,
-        learned: impl FnOnce(Learned) -> Result<AnyPolicy, OpenErrorKind>,
-    ) -> Result<AnyPolicy, OpenError> {
+    /// Creates the policy, or returns the file of a learned policy.
+    pub(crate) fn known(&self) -> Result<AnyPolicy, &Path> {
         Ok(match self {
             Self::Depth => Box::new(Depth::new()),
             Self::ByDepth => Box::new(ByDepth::default()),
@@ -93,11 +70,7 @@ impl PolicyChoice {
             Self::CriticalSoft => Box::new(LookAhead::new(PairRule::soft())),
             Self::Beam(width, within) => Box::new(limited(Beam::new(*width), *within)),
             Self::Exact(within) => Box::new(limited(Beam::exact(), *within)),
-            Self::File(path) => std::fs::read_to_string(path)
-                .map_err(OpenErrorKind::Read)
-                .and_then(|text| Learned::from_json(&text).map_err(OpenErrorKind::File))
-                .and_then(learned)
-                .map_err(|kind| OpenError { path: path.clone(), kind })?,
+            Self::File(path) => return Err(path),
         })
     }
 }
@@ -178,26 +151,4 @@ pub enum ChoiceError {
     /// A time limit is not a number of seconds between a nanosecond and a year.
     #[error("expected a time limit in seconds at the end, from a nanosecond to a year, got `{0}`")]
     Seconds(String),
-}
-
-/// An error while opening a learned policy.
-#[derive(Debug, thiserror::Error)]
-#[error("policy {path}: {kind}")]
-pub struct OpenError {
-    /// The file.
-    pub path: PathBuf,
-    /// The cause.
-    pub kind: OpenErrorKind,
-}
-
-/// The cause of an [`OpenError`].
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub enum OpenErrorKind {
-    /// The file cannot be read.
-    Read(std::io::Error),
-    /// The file is not a learned policy.
-    File(FileError),
-    /// The policy was learned for other kinds.
-    Kinds(OtherKinds),
 }

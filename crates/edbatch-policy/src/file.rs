@@ -17,6 +17,12 @@ use crate::{
 };
 pub use error::{FileError, OtherKinds};
 
+const FORMAT: &str = "edbatch-policy";
+const TABLE: u64 = 1;
+const RULE: u64 = 2;
+/// The largest transition table, in entries, that a file may ask for.
+const MAX_ENTRIES: usize = 1 << 26;
+
 /// A learned policy with the names of its kinds, as stored in a file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Learned {
@@ -184,9 +190,7 @@ impl Learned {
                 });
                 Box::new(LookAhead::new(PairRule { weights: weights.collect(), ..rule.clone() }))
             }
-            LearnedContent::Unlearned(policy) => {
-                policy.open_where_known(kinds).expect("the policy is not a file")
-            }
+            LearnedContent::Unlearned(policy) => policy.known().expect("the policy is not a file"),
         }
     }
 }

@@ -93,19 +93,21 @@ mod file;
 mod frontier;
 mod learn;
 mod memory;
+mod open;
 mod policies;
 mod policy;
 mod scheduler;
 mod search;
 
 pub use analysis::{Chains, KindFrontiers, lower_bound, quotient};
-pub use choice::{ChoiceError, OpenError, OpenErrorKind, PolicyChoice};
+pub use choice::{ChoiceError, PolicyChoice};
 pub use file::{FileError, Learned, LearnedContent, OtherKinds, Trained};
 pub use frontier::Frontier;
 pub use learn::{
     Comparison, EmptyTrainingSet, LearningConfig, Outcome, Progress, RuleOutcome, TrainingSet,
     compare, hold_out, learn, learn_rule, set_aside,
 };
+pub use open::{OpenError, OpenErrorKind};
 pub use policies::{
     Agenda, ByDepth, Critical, Depth, Encoding, Fsm, FsmTable, InOrder, LookAhead, PairRule,
     Sufficient, Symbol, UnknownEncoding,

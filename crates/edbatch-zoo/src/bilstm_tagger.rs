@@ -13,7 +13,7 @@ use crate::stack::{Reads, Stack, Step};
 
 model! {
     /// The BiLSTM tagger: a forward and a backward stack of LSTMs, and a small network on top.
-    pub struct BiLstmTagger: Tagger(Tagger), TaggerSizes, Sentence<u32>, Sentence::len
+    pub struct BiLstmTagger: Tagger, TaggerSizes, Sentence<u32>, Sentence::len
 }
 
 /// The sizes of a [`BiLstmTagger`].

@@ -20,8 +20,7 @@ use crate::stack::{Reads, Stack, Step};
 
 model! {
     /// The BiLSTM tagger with characters: unknown words are read character by character.
-    pub struct BiLstmTaggerChar:
-        CharTagger(CharTagger), CharTaggerSizes, Sentence<Word>, Sentence::len
+    pub struct BiLstmTaggerChar: CharTagger, CharTaggerSizes, Sentence<Word>, Sentence::len
 }
 
 /// The cells of a tagger with characters.

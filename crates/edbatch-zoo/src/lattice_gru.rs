@@ -12,7 +12,7 @@ use crate::model::model;
 
 model! {
     /// A GRU over a lattice of characters and dictionary words, with scores for every character.
-    pub struct LatticeGru: Lattice(LatticeKinds), LatticeSizes, Lattice<u32>, work
+    pub struct LatticeGru: LatticeKinds, LatticeSizes, Lattice<u32>, work
 }
 
 fn declare(network: &mut Network, sizes: LatticeSizes) -> Result<LatticeKinds, CellError> {

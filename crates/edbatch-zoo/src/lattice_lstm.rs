@@ -12,7 +12,7 @@ use crate::model::model;
 
 model! {
     /// An LSTM over a lattice of characters and dictionary words, with scores for every character.
-    pub struct LatticeLstm: Lattice(LatticeKinds), LatticeSizes, Lattice<u32>, work
+    pub struct LatticeLstm: LatticeKinds, LatticeSizes, Lattice<u32>, work
 }
 
 fn declare(network: &mut Network, sizes: LatticeSizes) -> Result<LatticeKinds, CellError> {

@@ -15,7 +15,7 @@ model! {
     ///
     /// It emits the logits of every step. Their [`arg_max`](edbatch_models::arg_max()) are the
     /// words of the translation; a final [`END`] is not one of them.
-    pub struct LstmNmt: Translator(Translator), NmtSizes, SourceSentence, work
+    pub struct LstmNmt: Translator, NmtSizes, SourceSentence, work
 }
 
 /// The cells of a translator, and the state before the first word.

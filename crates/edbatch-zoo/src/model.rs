@@ -5,22 +5,22 @@ use edbatch_models::BuildError;
 /// The result of wiring an input.
 pub(crate) type Built = Result<(), BuildError>;
 
-/// Defines a model: `pub struct Name: Variant(Kinds), Sizes, Input, work`.
+/// Defines a model: `pub struct Name: Kinds, Sizes, Input, work`.
 ///
 /// The function `declare` of the same file adds the cells to a network of these sizes and returns
-/// the kinds, which a variant of [`Wiring`](crate::zoo::Wiring) holds. `work` returns the work of
-/// an input. If a method of the kinds follows, it returns the bytes of an input.
+/// the kinds. `work` returns the work of an input. If a method of the kinds follows, it returns the
+/// bytes of an input.
 macro_rules! model {
     (
         $(#[$doc:meta])*
-        pub struct $model:ident: $wiring:ident($kinds:ty), $sizes:ty, $input:ty, $work:expr
+        pub struct $model:ident: $kinds:ty, $sizes:ty, $input:ty, $work:expr
         $(, $bytes:ident)?
     ) => {
         $(#[$doc])*
         #[derive(Clone, Debug)]
         pub struct $model {
-            network: std::sync::Arc<Network>,
-            kinds: $kinds,
+            pub(crate) network: std::sync::Arc<Network>,
+            pub(crate) kinds: $kinds,
         }
 
         impl $model {
@@ -56,12 +56,6 @@ macro_rules! model {
                 input: &$input,
             ) -> crate::model::Built {
                 self.kinds.build(build, input).await
-            }
-        }
-
-        impl From<$model> for crate::Zoo {
-            fn from($model { network, kinds }: $model) -> Self {
-                Self { network, wiring: crate::zoo::Wiring::$wiring(kinds) }
             }
         }
     };

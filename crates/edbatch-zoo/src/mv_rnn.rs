@@ -14,7 +14,7 @@ use crate::tree::TreeKinds;
 model! {
     /// The matrix-vector recursive network (MV-RNN): every node has a vector, its meaning, and a
     /// matrix that transforms its sibling's meaning.
-    pub struct MvRnn: MvRnn(TreeKinds<2, 1>), MvRnnSizes, Tree<u32>, Tree::len, bytes
+    pub struct MvRnn: TreeKinds<2, 1>, MvRnnSizes, Tree<u32>, Tree::len, bytes
 }
 
 /// The sizes of an [`MvRnn`].

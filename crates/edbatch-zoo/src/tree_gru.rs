@@ -14,7 +14,7 @@ model! {
     /// The binary TreeGRU: a node's state is the mean of one GRU step per child. Scores every node.
     ///
     /// The size `embed` must be `hidden`.
-    pub struct TreeGru: Tree(TreeKinds<1, 1>), TreeSizes, Tree<u32>, Tree::len
+    pub struct TreeGru: TreeKinds<1, 1>, TreeSizes, Tree<u32>, Tree::len
 }
 
 fn declare(network: &mut Network, sizes: TreeSizes) -> Result<TreeKinds<1, 1>, CellError> {

@@ -12,7 +12,7 @@ use crate::tree::{TreeKinds, TreeSizes, lstm_leaf, lstm_node};
 
 model! {
     /// The binary TreeLSTM over parse trees, with scores for every node.
-    pub struct TreeLstm: Tree(TreeKinds<1, 1>), TreeSizes, Tree<u32>, Tree::len
+    pub struct TreeLstm: TreeKinds<1, 1>, TreeSizes, Tree<u32>, Tree::len
 }
 
 fn declare(network: &mut Network, sizes: TreeSizes) -> Result<TreeKinds<1, 1>, CellError> {

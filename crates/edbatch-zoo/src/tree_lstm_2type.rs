@@ -14,7 +14,7 @@ use crate::tree::{TreeKinds, TreeSizes, lstm_leaf, lstm_node};
 
 model! {
     /// The binary TreeLSTM with two kinds of inner nodes, each with its own parameters.
-    pub struct TreeLstm2Type: Tree2Type(TreeKinds<1, 2>), TreeSizes, IndexedTree, work
+    pub struct TreeLstm2Type: TreeKinds<1, 2>, TreeSizes, IndexedTree, work
 }
 
 /// A tree and its index in a file.

@@ -20,13 +20,13 @@ use crate::{
 /// Any model of the zoo, for programs that choose the model at run time.
 #[derive(Clone, Debug)]
 pub struct Zoo {
-    pub(crate) network: Arc<Network>,
-    pub(crate) wiring: Wiring,
+    network: Arc<Network>,
+    wiring: Wiring,
 }
 
 /// The kinds of a model, which wire its inputs.
 #[derive(Clone, Debug)]
-pub(crate) enum Wiring {
+enum Wiring {
     Tree(TreeKinds<1, 1>),
     Tree2Type(TreeKinds<1, 2>),
     MvRnn(TreeKinds<2, 1>),
@@ -35,6 +35,27 @@ pub(crate) enum Wiring {
     Translator(Translator),
     Lattice(LatticeKinds),
 }
+
+macro_rules! wired {
+    ($($model:ident: $wiring:ident),*) => {
+        $(impl From<$model> for Zoo {
+            fn from($model { network, kinds }: $model) -> Self {
+                Self { network, wiring: Wiring::$wiring(kinds) }
+            }
+        })*
+    };
+}
+wired!(
+    TreeLstm: Tree,
+    TreeLstm2Type: Tree2Type,
+    TreeGru: Tree,
+    MvRnn: MvRnn,
+    BiLstmTagger: Tagger,
+    BiLstmTaggerChar: CharTagger,
+    LstmNmt: Translator,
+    LatticeLstm: Lattice,
+    LatticeGru: Lattice
+);
 
 impl Zoo {
     /// Returns true for a model that awaits computed values: its inputs have no call lists.

@@ -12,6 +12,7 @@ use crate::measure::families::Family;
 use crate::measure::gpu::findings;
 use crate::measure::growth::{GROWING, growth};
 use crate::measure::options::{DeviceKind, Options, Part};
+use crate::measure::passes::PEERS;
 use crate::measure::peers::program::Program;
 use crate::measure::peers::{self, Peers, peers};
 use crate::measure::policies::{Effort, learning};
@@ -20,7 +21,7 @@ use crate::measure::rounds::LAPS;
 use crate::measure::soak::soak;
 use crate::measure::systems::System;
 use crate::measure::throughput;
-use crate::measure::training::{PEERS, TRAINED, training};
+use crate::measure::training::{TRAINED, training};
 use crate::paper::CORTEX;
 use crate::record::{Breakdown, Figures, Throughput};
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Graph, Node};
+use super::Graph;
+use crate::call::Node;
 use crate::id::Generation;
 use crate::{CallError, CallErrorReason, Source, Value};
 

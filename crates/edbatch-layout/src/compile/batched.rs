@@ -16,10 +16,10 @@ use edbatch_graph::Var;
 
 use super::Compiled;
 use super::emit::emit;
-use super::equations::Equations;
+use super::equations::{Equations, elements};
 use super::idioms::Idioms;
 use super::place::{SEARCH, place_blocks};
-use super::stack::{Group, Stack, elements};
+use super::stack::{Group, Stack};
 use crate::aligned::{self, Fate, Layout, OperandId};
 use crate::cell_plan::Weight;
 use crate::inner_problem::InnerProblem;

@@ -138,3 +138,17 @@ impl<'a> Equations<'a> {
         }
     }
 }
+
+/// Returns the elements of a vector as a range of a variable: the variable, the first element and
+/// the width. Vectors with the same elements have equal ranges.
+pub(super) fn elements(equations: &Equations<'_>, mut var: Var) -> (Var, u32, u32) {
+    let (width, mut first) = (equations.width(var), 0);
+    while let Some((whole, start)) = equations.viewed(var) {
+        (var, first) = (whole, first + start);
+    }
+    if matches!(equations.op(var), Op::Input { .. } | Op::Lookup { .. } | Op::Parameter(_)) {
+        let is_same = |other: &Var| equations.op(*other) == equations.op(var);
+        var = equations.vars().find(is_same).expect("it is the same as itself");
+    }
+    (var, first, width)
+}

@@ -8,8 +8,7 @@
 
 use edbatch_graph::{Binary, Op, Shape, Var};
 
-use super::equations::Equations;
-use super::stack::elements;
+use super::equations::{Equations, elements};
 
 /// The role of a variable in another operation's step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -16,7 +16,7 @@ use std::collections::HashSet;
 
 use edbatch_graph::{Op, Shape, Var};
 
-use super::equations::Equations;
+use super::equations::{Equations, elements};
 use super::idioms::{Idiom, Idioms};
 
 /// Operations that run together.
@@ -230,20 +230,6 @@ impl<'a> Order<'a> {
         let first = self.equations.vars().find(is_first).expect("a sum has a first term");
         !self.all_ready(first) && self.from_rows[first.index()]
     }
-}
-
-/// Returns the elements of a vector as a range of a variable: the variable, the first element and
-/// the width. Vectors with the same elements have equal ranges.
-pub(super) fn elements(equations: &Equations<'_>, mut var: Var) -> (Var, u32, u32) {
-    let (width, mut first) = (equations.width(var), 0);
-    while let Some((whole, start)) = equations.viewed(var) {
-        (var, first) = (whole, first + start);
-    }
-    if matches!(equations.op(var), Op::Input { .. } | Op::Lookup { .. } | Op::Parameter(_)) {
-        let is_same = |other: &Var| equations.op(*other) == equations.op(var);
-        var = equations.vars().find(is_same).expect("it is the same as itself");
-    }
-    (var, first, width)
 }
 
 #[cfg(test)]

@@ -2,25 +2,22 @@
 
 use std::collections::HashMap;
 
-use edbatch_graph::{
-    Arity, At, CellError, CellParts, Network, ParameterId, Port, RecordId, Shape, Table, Var,
-};
-use serde::Deserialize;
+use edbatch_graph::{Arity, At, CellParts, Network, ParameterId, Port, RecordId, Table, Var};
 use serde_json::value::RawValue;
 
 use super::items::{
-    CellItem, Dims, FieldItem, InitialItem, Items, Name, ParameterItem, PortItem, RecordItem,
-    TableItem,
+    CellItem, FieldItem, InitialItem, Items, Name, ParameterItem, PortItem, RecordItem, TableItem,
 };
+use super::text::Text;
 use super::{MAX_ALL_OPERANDS, MAX_ALL_OPERATIONS, MAX_ITEMS, operation};
 use crate::JsonFault;
 
 /// The network that has been read so far.
 pub(super) struct Reader<'a> {
-    text: &'a str,
+    text: Text<'a>,
     pub(super) network: Network,
     records: HashMap<String, RecordId>,
-    pub(super) parameters: HashMap<String, ParameterId>,
+    parameters: HashMap<String, ParameterId>,
     /// The numbers of fields, of tables and ports, of operations, and of operands so far.
     fields: usize,
     places: usize,
@@ -31,7 +28,7 @@ pub(super) struct Reader<'a> {
 impl<'a> Reader<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         Self {
-            text,
+            text: Text(text),
             network: Network::new(),
             records: HashMap::new(),
             parameters: HashMap::new(),
@@ -42,157 +39,82 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Parses an item of the file that has a name. `what` describes it, in error messages.
-    fn item<'r, T: Deserialize<'r>>(
-        &self,
-        raw: &'r RawValue,
-        syntax: &str,
-        what: &str,
-    ) -> Result<T, JsonFault> {
-        #[derive(Deserialize)]
-        struct Named {
-            name: Name,
-        }
-        self.parse(raw, syntax).map_err(|fault| match serde_json::from_str(raw.get()) {
-            Ok(Named { name: Name(name) }) => fault.within(&format!("{what} {name}")),
-            Err(_) => fault.within(what),
-        })
-    }
-
-    /// Parses a part of the file.
-    pub(super) fn parse<'r, T: Deserialize<'r>>(
-        &self,
-        raw: &'r RawValue,
-        syntax: &str,
-    ) -> Result<T, JsonFault> {
-        serde_json::from_str(raw.get())
-            .map_err(|error| JsonFault::of(self.text, self.start(raw), &error, syntax))
-    }
-
-    fn start(&self, raw: &RawValue) -> usize {
-        raw.get().as_ptr() as usize - self.text.as_ptr() as usize
-    }
-
-    /// An error at an item.
-    pub(super) fn fault(
-        &self,
-        raw: &RawValue,
-        expected: impl Into<String>,
-        got: impl Into<String>,
-    ) -> JsonFault {
-        JsonFault::new(self.text, self.start(raw), expected, got)
-    }
-
-    /// The error of a declaration.
-    fn invalid(&self, raw: &RawValue, error: &CellError) -> JsonFault {
-        let CellError { cell, at, shapes, expected, got, .. } = error;
-        let shapes: Vec<String> = shapes.iter().map(Shape::to_string).collect();
-        let of = if shapes.is_empty() { "" } else { " of " };
-        let place = if cell.is_empty() { String::new() } else { format!("cell {cell}: ") };
-        let place = format!("{place}{at}{of}{}", shapes.join(" and "));
-        match got {
-            Some(got) => self.fault(raw, &**expected, &**got).within(&place),
-            None => JsonFault { got: place, ..self.fault(raw, &**expected, "") },
-        }
-    }
-
-    /// Counts items. The sum may be at most `max`.
-    fn count(&self, raw: &RawValue, count: usize, max: usize, what: &str) -> Result<(), JsonFault> {
-        if count <= max {
-            return Ok(());
-        }
-        let expected = format!("at most {max} {what}");
-        Err(self.fault(raw, expected, count.to_string()))
-    }
-
     pub(super) fn record(&mut self, raw: &RawValue) -> Result<(), JsonFault> {
         let syntax = "{\"name\": \"…\", \"fields\": [{\"name\": \"…\", \"shape\": […]}, …]}";
-        let record: RecordItem<'_> = self.item(raw, syntax, "record")?;
+        let record: RecordItem<'_> = self.text.item(raw, syntax, "record")?;
         let RecordItem { name: Name(name), fields: Items(items) } = record;
         self.fields += items.len();
-        self.count(raw, self.fields, MAX_ITEMS, "fields in a network")?;
+        self.text.count(raw, self.fields, MAX_ITEMS, "fields in a network")?;
         let mut fields = Vec::with_capacity(items.len());
         for raw in items {
             let syntax = "{\"name\": \"…\", \"shape\": […]}";
             let of = format!("record {name}: field");
-            let FieldItem { name: Name(field), shape } = self.item(raw, syntax, &of)?;
-            let shape = self.shape(raw, &shape, &format!("{of} {field}"))?;
+            let FieldItem { name: Name(field), shape } = self.text.item(raw, syntax, &of)?;
+            let shape = self.text.shape(raw, &shape, &format!("{of} {field}"))?;
             fields.push((field, shape));
         }
         let shapes = fields.iter().map(|(field, shape)| (field.as_str(), *shape));
         let declared = self.network.record(&name, shapes);
-        let id = declared.map_err(|error| self.invalid(raw, &error))?;
+        let id = declared.map_err(|error| self.text.invalid(raw, &error))?;
         self.records.insert(name, id);
         Ok(())
     }
 
-    pub(super) fn shape(
-        &self,
-        raw: &RawValue,
-        Items(dims): &Dims,
-        of: &str,
-    ) -> Result<Shape, JsonFault> {
-        Shape::new(dims).ok_or_else(|| {
-            let expected = "a shape [n] or [rows, columns] of at least one element and fewer than \
-                            2^31";
-            self.fault(raw, expected, format!("{dims:?}")).within(of)
-        })
-    }
-
     pub(super) fn parameter(&mut self, raw: &RawValue) -> Result<(), JsonFault> {
         let syntax = "{\"name\": \"…\", \"shape\": […]}";
-        let parameter = self.item(raw, syntax, "parameter")?;
+        let parameter = self.text.item(raw, syntax, "parameter")?;
         let ParameterItem { name: Name(name), shape: Items(dims) } = parameter;
         if self.parameters.contains_key(&name) {
             let got = format!("the parameter {name:?} a second time");
-            return Err(self.fault(raw, "a unique name", got));
+            return Err(self.text.fault(raw, "a unique name", got));
         }
         let id = self.network.add_parameter(&name, &dims);
-        let id = id.map_err(|error| self.invalid(raw, &error))?;
+        let id = id.map_err(|error| self.text.invalid(raw, &error))?;
         self.parameters.insert(name, id);
         Ok(())
     }
 
     pub(super) fn initial_value(&mut self, raw: &RawValue) -> Result<(), JsonFault> {
         let syntax = "{\"record\": \"…\", \"parameters\": [\"…\", …]}";
-        let initial = self.item(raw, syntax, "an initial value")?;
+        let initial = self.text.item(raw, syntax, "an initial value")?;
         let InitialItem { record, parameters: Items(names) } = initial;
-        let record = self.named(&self.records, &record, "record", raw, "an initial value")?;
+        let record = self.text.named(&self.records, &record, "record", raw, "an initial value")?;
         for name in &names {
-            self.named(&self.parameters, name, "parameter", raw, "an initial value")?;
+            self.text.named(&self.parameters, name, "parameter", raw, "an initial value")?;
         }
         let names: Vec<&str> = names.iter().map(|Name(name)| name.as_str()).collect();
         let added = self.network.initial(record, &names).map(drop);
-        added.map_err(|error| self.invalid(raw, &error))
+        added.map_err(|error| self.text.invalid(raw, &error))
     }
 
     pub(super) fn cell(&mut self, raw: &RawValue) -> Result<(), JsonFault> {
         let syntax = "{\"name\": \"…\", \"record\": \"…\", \"tables\": […], \"ports\": […], \
                       \"operations\": […], \"outputs\": […]}";
-        let item: CellItem<'_> = self.item(raw, syntax, "cell")?;
+        let item: CellItem<'_> = self.text.item(raw, syntax, "cell")?;
         let CellItem { name: Name(name), record, tables, ports, operations, outputs } = item;
         self.places += tables.0.len() + ports.0.len();
-        self.count(raw, self.places, MAX_ITEMS, "tables and ports in a network")?;
+        self.text.count(raw, self.places, MAX_ITEMS, "tables and ports in a network")?;
         self.operations += operations.0.len();
-        self.count(raw, self.operations, MAX_ALL_OPERATIONS, "operations in a network")?;
+        self.text.count(raw, self.operations, MAX_ALL_OPERATIONS, "operations in a network")?;
         let of = format!("cell {name}");
         let mut parts =
-            CellParts::new(&name, self.named(&self.records, &record, "record", raw, &of)?);
+            CellParts::new(&name, self.text.named(&self.records, &record, "record", raw, &of)?);
         for raw in tables.0 {
             let syntax = "{\"name\": \"…\", \"parameter\": \"…\"}";
             let of = format!("{of}: table");
-            let TableItem { name: Name(table), parameter, size } = self.item(raw, syntax, &of)?;
+            let TableItem { name: Name(table), parameter, size } =
+                self.text.item(raw, syntax, &of)?;
             let of = format!("{of} {table}");
             let (parameter, rows) = match (parameter, size) {
                 (None, Some(size)) => (None, size),
                 (Some(name), None) => {
-                    let id = self.named(&self.parameters, &name, "parameter", raw, &of)?;
+                    let id = self.text.named(&self.parameters, &name, "parameter", raw, &of)?;
                     (Some(id), self.network.parameter(id).dims[0] as u32)
                 }
                 (parameter, _) => {
                     let expected = "a table with a `parameter`, or an index port with a `size`";
                     let got = if parameter.is_some() { "both" } else { "neither" };
-                    return Err(self.fault(raw, expected, got).within(&of));
+                    return Err(self.text.fault(raw, expected, got).within(&of));
                 }
             };
             parts.tables.push(Table { name: table, parameter, rows });
@@ -200,16 +122,17 @@ impl<'a> Reader<'a> {
         for raw in ports.0 {
             let syntax = "{\"name\": \"…\", \"record\": \"…\"}";
             let of = format!("{of}: port");
-            let PortItem { name: Name(port), record, many } = self.item(raw, syntax, &of)?;
+            let PortItem { name: Name(port), record, many } = self.text.item(raw, syntax, &of)?;
             let of = format!("{of} {port}");
-            let record = self.named(&self.records, &record, "record", raw, &of)?;
+            let record = self.text.named(&self.records, &record, "record", raw, &of)?;
             let arity = if many { Arity::Many } else { Arity::One };
             parts.ports.push(Port { name: port, record, arity });
         }
         for (var, &raw) in operations.0.iter().enumerate() {
-            let instruction = operation::read(self, raw, format!("{of}: v{var}"))?;
+            let instruction =
+                operation::read(self.text, &self.parameters, raw, format!("{of}: v{var}"))?;
             self.operands += instruction.operands.len();
-            self.count(raw, self.operands, MAX_ALL_OPERANDS, "operands in a network")?;
+            self.text.count(raw, self.operands, MAX_ALL_OPERANDS, "operands in a network")?;
             parts.instructions.push(instruction);
         }
         parts.outputs = outputs.0.into_iter().map(Var).collect();
@@ -220,21 +143,7 @@ impl<'a> Reader<'a> {
                 At::Operation { var: Some(var), .. } => operations.0.get(var.index()).copied(),
                 _ => None,
             };
-            self.invalid(operation.unwrap_or(raw), &error)
-        })
-    }
-
-    pub(super) fn named<I: Copy>(
-        &self,
-        known: &HashMap<String, I>,
-        Name(name): &Name,
-        what: &str,
-        raw: &RawValue,
-        of: &str,
-    ) -> Result<I, JsonFault> {
-        known.get(name).copied().ok_or_else(|| {
-            let expected = format!("the name of a {what} of this file");
-            self.fault(raw, expected, format!("{name:?}")).within(of)
+            self.text.invalid(operation.unwrap_or(raw), &error)
         })
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use edbatch_graph::{Arity, Network};
 
-use super::operation;
+use super::operation::{self, WRITING, list, quoted};
 use super::{VERSION, network_from_json};
 
 /// Writes a network as the text of a `network.json`, with a final newline.
@@ -90,8 +90,6 @@ pub fn network_to_json(network: &Network) -> Result<String, UnwritableNetwork> {
     }
 }
 
-pub(super) const WRITING: &str = "writing to memory succeeds";
-
 /// Writes a comma before every item but the first.
 struct Separator(&'static str);
 
@@ -105,14 +103,6 @@ impl Separator {
         out.push_str(indent);
         self.0 = ",";
     }
-}
-
-pub(super) fn list(items: impl Iterator<Item = String>) -> String {
-    format!("[{}]", items.collect::<Vec<_>>().join(", "))
-}
-
-pub(super) fn quoted(name: &str) -> String {
-    serde_json::to_string(name).expect("text becomes JSON")
 }
 
 /// The error of a network that a file cannot hold.

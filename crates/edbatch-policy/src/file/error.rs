@@ -1,6 +1,6 @@
 //! Errors of reading a learned policy, and of opening it for a graph.
 
-use super::format::{FORMAT, MAX_ENTRIES, RULE, TABLE};
+use super::{FORMAT, MAX_ENTRIES, RULE, TABLE};
 
 /// An error in the file of a learned policy.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -44,18 +44,13 @@ use edbatch_graph::Kind;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{FileError, Learned, LearnedContent, Trained};
+use super::{FORMAT, FileError, Learned, LearnedContent, MAX_ENTRIES, RULE, TABLE, Trained};
 use crate::{Encoding, FsmTable, PairRule, PolicyChoice, Symbol, UnknownEncoding};
 
-pub(super) const FORMAT: &str = "edbatch-policy";
-pub(super) const TABLE: u64 = 1;
-pub(super) const RULE: u64 = 2;
 /// The value of the field `encoding` for learned rules, in version 2.
 const PAIRS: &str = "pairs";
 
 const MAX_KINDS: usize = 1 << 16;
-/// The largest transition table, in entries, that a file may ask for.
-pub(super) const MAX_ENTRIES: usize = 1 << 26;
 /// The largest `power` of a rule, so that sums of urgencies stay finite.
 const MAX_POWER: f64 = 24.0;
 /// The largest value of any other constant of a rule, for the same reason.

@@ -5,7 +5,7 @@ mod build;
 mod state;
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use edbatch_graph::Parameter;
 use edbatch_models::{Model, Targets};
@@ -13,6 +13,7 @@ use edbatch_runtime::{Bytes, Gradient, Gradients, Rows, StillWanted};
 
 use super::differentiator::Differentiator;
 use super::updater::Updater;
+use super::{Loss, Times};
 use crate::{Report, Statistics, TrainError};
 
 /// A model with its parameters, which it trains on mini-batches.
@@ -70,30 +71,6 @@ pub struct TrainReport {
     pub gradient_norm: f64,
     /// The time of the step.
     pub times: Times,
-}
-
-/// The loss of a mini-batch.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Loss {
-    /// The sum of the cross-entropies of all rows with a target, times the weight.
-    pub loss: f64,
-    /// The number of rows with a target.
-    pub terms: u64,
-}
-
-/// The time of a trainer's work so far.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Times {
-    /// Building graphs, scheduling and planning.
-    pub decide: Duration,
-    /// Running batches forward.
-    pub forward: Duration,
-    /// Running batches back.
-    pub back: Duration,
-    /// Summing the gradients of parameters.
-    pub sums: Duration,
-    /// Updating and packing the parameters.
-    pub update: Duration,
 }
 
 impl<M: Model> Trainer<M> {

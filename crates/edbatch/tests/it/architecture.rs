@@ -215,7 +215,7 @@ fn public_type(line: &str) -> Option<&str> {
 }
 
 /// Returns the Rust files under a folder.
-fn sources(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut files = text_files(folder);
     files.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
     files

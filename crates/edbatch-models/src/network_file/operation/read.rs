@@ -1,5 +1,6 @@
 //! Reads an operation from JSON.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use edbatch_graph::{Instruction, Op, ParameterId, Reduction, Shape, Var};
@@ -11,7 +12,7 @@ use super::{INFINITY, Members, NEG_INFINITY, members};
 use crate::JsonFault;
 use crate::json_fault::{mismatch, number_of_text};
 use crate::network_file::items::{Dims, Items, Name};
-use crate::network_file::reader::Reader as File;
+use crate::network_file::text::Text;
 
 /// The maximum number of operands of an operation.
 const MAX_OPERANDS: usize = 1 << 12;
@@ -22,13 +23,15 @@ const MAX_MEMBERS: usize = 16;
 /// Reads an operation. Its shape is inferred later, except for constants. `of` is its place, in
 /// error messages.
 pub(in crate::network_file) fn read(
-    file: &File<'_>,
+    text: Text<'_>,
+    parameters: &HashMap<String, ParameterId>,
     raw: &RawValue,
     of: String,
 ) -> Result<Instruction, JsonFault> {
-    let object = file.parse(raw, "{\"op\": \"…\", …}");
+    let object = text.parse(raw, "{\"op\": \"…\", …}");
     let Object(left) = object.map_err(|fault: JsonFault| fault.within(&of))?;
-    let mut reader = Reader { file, raw, of, left, taken: vec![], shape: Shape::Vector(1) };
+    let mut reader =
+        Reader { text, parameters, raw, of, left, taken: vec![], shape: Shape::Vector(1) };
     let Name(wanted) = reader.take("op")?;
     let Some(op) = Op::all().find(|op| op.name() == wanted) else {
         let known: Vec<&str> = Op::all().map(Op::name).collect();
@@ -84,7 +87,8 @@ impl<'de> Visitor<'de> for Object<'de> {
 }
 
 struct Reader<'a> {
-    file: &'a File<'a>,
+    text: Text<'a>,
+    parameters: &'a HashMap<String, ParameterId>,
     raw: &'a RawValue,
     /// The place, in error messages.
     of: String,
@@ -103,12 +107,12 @@ impl<'a> Reader<'a> {
             return Err(self.fault(format!("the member {member:?}"), format!("{found:?}")));
         };
         self.taken.push(member);
-        let value = self.file.parse(self.left.remove(index).1, &format!("a value for `{member}`"));
+        let value = self.text.parse(self.left.remove(index).1, &format!("a value for `{member}`"));
         value.map_err(|fault| fault.within(&self.of))
     }
 
     fn fault(&self, expected: String, got: String) -> JsonFault {
-        self.file.fault(self.raw, expected, got).within(&self.of)
+        self.text.fault(self.raw, expected, got).within(&self.of)
     }
 }
 
@@ -138,12 +142,12 @@ impl Members for Reader<'_> {
 
     fn parameter(&mut self, _: ParameterId) -> Result<ParameterId, JsonFault> {
         let name = self.take("name")?;
-        self.file.named(&self.file.parameters, &name, "parameter", self.raw, &self.of)
+        self.text.named(self.parameters, &name, "parameter", self.raw, &self.of)
     }
 
     fn shape(&mut self) -> Result<(), JsonFault> {
         let dims: Dims = self.take("shape")?;
-        self.shape = self.file.shape(self.raw, &dims, &self.of)?;
+        self.shape = self.text.shape(self.raw, &dims, &self.of)?;
         Ok(())
     }
 }

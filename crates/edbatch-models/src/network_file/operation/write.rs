@@ -5,7 +5,8 @@ use std::fmt::Write;
 use edbatch_graph::{Instruction, Network, Op, ParameterId, Reduction, Shape};
 
 use super::{INFINITY, Members, NEG_INFINITY, members};
-use crate::network_file::writer::{WRITING, list, quoted};
+
+pub(in crate::network_file) const WRITING: &str = "writing to memory succeeds";
 
 /// Writes an operation. The error says what was expected.
 pub(in crate::network_file) fn write(
@@ -75,4 +76,12 @@ impl Members for Writer<'_> {
         write!(self.out, ", \"shape\": {}", self.shape).expect(WRITING);
         Ok(())
     }
+}
+
+pub(in crate::network_file) fn list(items: impl Iterator<Item = String>) -> String {
+    format!("[{}]", items.collect::<Vec<_>>().join(", "))
+}
+
+pub(in crate::network_file) fn quoted(name: &str) -> String {
+    serde_json::to_string(name).expect("text becomes JSON")
 }

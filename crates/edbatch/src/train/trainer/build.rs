@@ -8,7 +8,8 @@ use edbatch_models::Model;
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Parameters, Precision};
 
-use super::{Times, Trainer};
+use super::Trainer;
+use crate::train::Times;
 use crate::train::differentiator::Differentiator;
 use crate::train::dropout::Dropout;
 use crate::train::updater::Updater;
