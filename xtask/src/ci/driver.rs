@@ -1,7 +1,7 @@
 //! Runs models on a CUDA driver that needs no device: it executes the code that NVRTC produces, and
 //! checks every driver call, every address, and every race. Results must have the CPU's bytes.
 //!
-//! The driver is in `$EDBATCH_SHARED/tools/fake-cuda`, whose README says what it checks.
+//! The driver is in `xtask/fake-cuda`, whose README says what it checks. Its own tests come first.
 
 use std::fmt;
 use std::fs;
@@ -24,11 +24,12 @@ const NVRTC_13: &str = "target/nvrtc/nvidia/cu13/lib/libnvrtc.so.13";
 const NVRTC_12: &str = "target/nvrtc12/nvidia/cuda_nvrtc/lib/libnvrtc.so.12";
 
 /// Mistakes in the code of a TreeLSTM: a text and its replacement, made everywhere or at one place.
+/// The short check makes the first three.
 const MISTAKES: [&str; 7] = [
     "atom.acq_rel=>atom.relaxed",
-    "atom.acq_rel=>atom.acquire",
     "ld.acquire=>ld.relaxed",
     "membar.sys=>//",
+    "atom.acq_rel=>atom.acquire",
     "ld.global.f32=>ld.global.nc.f32",
     "st.shared=>//",
     "9:fma.rn.f32=>//",
@@ -38,9 +39,11 @@ const MISTAKES: [&str; 7] = [
 #[derive(Clone, Copy)]
 struct Run {
     model: &'static str,
-    /// Values of `EDBATCH_CUDA`, `FAKE_CUDA_DEVICE`, `FAKE_CUDA_DRIVER` and `FAKE_CUDA_MUTATE`.
+    /// Values of `EDBATCH_CUDA`, `FAKE_CUDA_DEVICE`, `FAKE_CUDA_SMS`, `FAKE_CUDA_DRIVER` and
+    /// `FAKE_CUDA_MUTATE`.
     driver: &'static str,
     device: &'static str,
+    sms: &'static str,
     version: &'static str,
     mistake: Option<&'static str>,
     nvrtc: &'static str,
@@ -48,33 +51,24 @@ struct Run {
 
 /// Returns the reason why the check cannot run on this machine, or `None` if it can.
 pub(super) fn lacking() -> Option<String> {
-    if !tool().is_some_and(|tool| tool.is_dir()) {
-        return Some("there is no $EDBATCH_SHARED/tools/fake-cuda".into());
-    }
     if !root().join(NVRTC_13).exists() {
         return Some(format!("there is no {NVRTC_13}: .ci/run installs it"));
     }
-    let compiler = Command::new("c++").arg("--version").output();
-    compiler.is_err().then(|| "there is no C++ compiler".into())
+    ["c++", "python3"].into_iter().find_map(|tool| {
+        let started = Command::new(tool).arg("--version").output();
+        started.is_err().then(|| format!("there is no {tool}"))
+    })
 }
 
-/// Returns the folder of the driver's source.
-fn tool() -> Option<PathBuf> {
-    Some(Path::new(&std::env::var_os("EDBATCH_SHARED")?).join("tools/fake-cuda"))
-}
-
-/// Builds the driver, and runs the short check or all of it.
+/// Builds the driver, tests it, and runs the short check or all of it.
 pub(super) fn pass(all: bool, skips: &Skips) -> Result<bool, Failure> {
     let folder = root().join("target/fake-cuda");
-    let build = tool().ok_or("EDBATCH_SHARED is not set")?.join("build.sh");
-    let built = Command::new("sh").arg(build).arg(&folder).status()?.success();
-    let cargo = ["build", "-p", "edbatch-cli", "--all-features"];
-    if !built || !Command::new("cargo").args(cargo).current_dir(root()).status()?.success() {
+    if !is_ready(&folder)? {
         return Ok(false);
     }
     let (model, driver) = ("tree_lstm", "teams");
-    let (device, version, mistake, nvrtc) = ("h100", "13000", None, NVRTC_13);
-    let first = Run { model, driver, device, version, mistake, nvrtc };
+    let (device, sms, version, mistake, nvrtc) = ("h100", "12", "13000", None, NVRTC_13);
+    let first = Run { model, driver, device, sms, version, mistake, nvrtc };
     let mut runs = first.of(&MODELS);
     let old = Run { version: "12040", nvrtc: NVRTC_12, ..first };
     let has_old = root().join(NVRTC_12).exists();
@@ -83,6 +77,8 @@ pub(super) fn pass(all: bool, skips: &Skips) -> Result<bool, Failure> {
     } else if !all {
         runs.extend(old.of(&[model]));
     }
+    let mistakes = if all { &MISTAKES[..] } else { &MISTAKES[..3] };
+    runs.extend(mistakes.iter().map(|&mistake| Run { mistake: Some(mistake), ..first }));
     if all {
         let models = [&MODELS[..], &OTHERS].concat();
         runs.extend(first.of(&OTHERS));
@@ -90,7 +86,7 @@ pub(super) fn pass(all: bool, skips: &Skips) -> Result<bool, Failure> {
         runs.extend(others.iter().flat_map(|&device| Run { device, ..first }.of(&models)));
         let olds = [old, Run { device: "a100", ..old }];
         runs.extend(olds.iter().filter(|_| has_old).flat_map(|old| old.of(&models)));
-        runs.extend(MISTAKES.map(|mistake| Run { mistake: Some(mistake), ..first }));
+        runs.push(Run { sms: "132", ..first });
     }
     let (next, passed) = (AtomicUsize::new(0), AtomicBool::new(true));
     let work = || {
@@ -106,6 +102,21 @@ pub(super) fn pass(all: bool, skips: &Skips) -> Result<bool, Failure> {
     let too_new = Run { version: "12040", ..first };
     let named = print(&"NVRTC 13 for an older driver", too_new.names_the_package(&folder));
     Ok(passed.into_inner() && stored && named)
+}
+
+/// Builds the driver and the command, and tests the driver with small kernels.
+fn is_ready(folder: &Path) -> Result<bool, Failure> {
+    let source = root().join("xtask/fake-cuda");
+    let [mut build, mut command, mut test] = ["sh", "cargo", "python3"].map(Command::new);
+    build.arg(source.join("build.sh")).arg(folder);
+    command.args(["build", "-p", "edbatch-cli", "--all-features"]).current_dir(root());
+    test.arg(source.join("tests/run.py")).arg(folder).arg(root().join(NVRTC_13));
+    for mut part in [build, command, test] {
+        if !part.status()?.success() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Prints the outcome of a check, and returns true if it passed.
@@ -140,6 +151,7 @@ impl Run {
         command.arg("infer").arg(model).args(["--backend", backend]).envs([
             ("EDBATCH_CUDA", self.driver),
             ("FAKE_CUDA_DEVICE", self.device),
+            ("FAKE_CUDA_SMS", self.sms),
             ("FAKE_CUDA_DRIVER", self.version),
             ("CUDA_CACHE_DISABLE", "1"),
         ]);
@@ -151,7 +163,7 @@ impl Run {
     }
 
     /// Checks that the GPU writes the CPU's bytes and that the driver finds nothing. For a run with
-    /// a mistake, checks instead that one of the two fails.
+    /// a mistake, checks instead that the code contains its text and that one of the two fails.
     fn check(&self, folder: &Path) -> Result<(), Failure> {
         let cache = folder.join("cache");
         let (expected, _) = self.infer("cpu", folder, &cache)?;
@@ -166,6 +178,9 @@ impl Run {
         } else {
             (!log.contains("SUMMARY")).then(|| "the driver was not used".into())
         };
+        if self.mistake.is_some() && !is_changed(&log) {
+            return Err("the text of the mistake does not occur in the code: remove it".into());
+        }
         match (wrong, self.mistake) {
             (Some(wrong), None) => Err(wrong.into()),
             (None, Some(_)) => Err("the mistake is not found".into()),
@@ -197,8 +212,26 @@ impl Run {
 
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { model, driver, device, version, mistake, .. } = self;
-        write!(f, "{model}, {driver}, {device}, driver {version}")?;
+        let Self { model, driver, device, sms, version, mistake, .. } = self;
+        write!(f, "{model}, {driver}, {device}, {sms} SMs, driver {version}")?;
         mistake.map_or(Ok(()), |mistake| write!(f, ", {mistake}"))
+    }
+}
+
+/// Returns true if the driver's log says that a module's text was replaced at a place.
+fn is_changed(log: &str) -> bool {
+    let mut counts = log.lines().filter_map(|line| line.strip_prefix("MUTATED "));
+    counts.any(|count| !count.starts_with("0 "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_changed;
+
+    #[test]
+    fn a_mistake_whose_text_occurs_nowhere_is_not_made() {
+        assert!(is_changed("MUTATED 0 of 0 places\nMUTATED 10 of 10 places\nSUMMARY\n"));
+        assert!(!is_changed("MUTATED 0 of 8 places\nFINDING any\n"));
+        assert!(!is_changed("FINDING any\n"));
     }
 }
