@@ -9,7 +9,8 @@ Then it reads lines of JSON, `[merged, [number, …], kept]`, and answers each w
 consecutive mini-batches of the file make one; `number` counts these. The answer to `kept` false is
 the list of the seconds of each, `[computing, preparing]`. With `kept` true it writes the results to
 `results.f32`, one mini-batch after the other, and answers with the way that it runs mini-batches of
-this size: a text, empty if there is only one way.
+this size: a text, empty if there is only one way. A request that cannot be answered is answered
+`{"skipped": reason}`, and the peer goes on.
 """
 
 import json
@@ -35,8 +36,12 @@ def read_graphs(folder):
         return json.load(file)
 
 
+class Skipped(Exception):
+    """The reason why a request cannot be answered."""
+
+
 def skip(reason):
-    """Reports that this peer cannot run the model."""
+    """Reports that this peer cannot run the model, or answer a request."""
     print(json.dumps({"skipped": reason}), flush=True)
 
 
@@ -58,12 +63,15 @@ def serve(folder, version, run, way=lambda count: ""):
     print(json.dumps({"version": version}), flush=True)
     for line in sys.stdin:
         count, numbers, kept = json.loads(line)
-        if kept:
-            with open(os.path.join(folder, "results.f32"), "wb") as file:
-                for number in numbers:
-                    results = run(count, number)[1].ravel().tolist()
-                    file.write(struct.pack(f"<{len(results)}f", *results))
-            answer = way(count)
-        else:
-            answer = [run(count, number)[0] for number in numbers]
-        print(json.dumps(answer), flush=True)
+        try:
+            if kept:
+                with open(os.path.join(folder, "results.f32"), "wb") as file:
+                    for number in numbers:
+                        results = run(count, number)[1].ravel().tolist()
+                        file.write(struct.pack(f"<{len(results)}f", *results))
+                answer = way(count)
+            else:
+                answer = [run(count, number)[0] for number in numbers]
+            print(json.dumps(answer), flush=True)
+        except Skipped as reason:
+            skip(str(reason))

@@ -1,15 +1,18 @@
 """The benchmark's workloads in PyTorch, batched by hand: how a good user would write them.
 
-    python3 pytorch.py FOLDER [cuda|cuda-graphs]
+    python3 pytorch.py FOLDER [cuda|cuda-graphs|cuda-compiled]
 
 `protocol.py` describes FOLDER and the messages on the pipes. Levels and tensors of indices are made
 once, before the clock runs, in favour of this program. As in `nn.LSTM`, the products of all inputs
 of a lattice are computed at once, before the loop over its positions. On a CUDA device, inputs are
 on the device before the clock runs, and the clock stops when the results are on the host; products
 are exact instead of TF32. With `cuda-graphs`, the launches of each mini-batch are captured once and
-replayed.
+replayed. With `cuda-compiled`, `torch.compile` also fuses the operations of a cell. On a device the
+levels, indices and graphs of all mini-batches must be made within `DEADLINE` seconds.
 """
 
+import contextlib
+import signal
 import sys
 import time
 
@@ -18,6 +21,9 @@ import torch
 import protocol
 
 torch.set_num_threads(1)
+
+# Seconds for the levels, indices and graphs of all mini-batches on a CUDA device.
+DEADLINE = 10.0
 
 
 def read_weights(folder):
@@ -123,15 +129,16 @@ class TreeLstm(Trees):
         c[leaves] = torch.sigmoid(i) * torch.tanh(u)
         h[leaves] = torch.sigmoid(o) * torch.tanh(c[leaves])
         for cell, rows, left, right in groups:
-            both, forget, bias, forget_bias = self.gates[cell]
-            h_left, h_right = h[left], h[right]
-            i, o, u = torch.addmm(bias, torch.cat([h_left, h_right], 1), both).chunk(3, 1)
-            f_left = torch.sigmoid(torch.addmm(forget_bias, h_left, forget[0]))
-            f_right = torch.sigmoid(torch.addmm(forget_bias, h_right, forget[1]))
-            memory = torch.sigmoid(i) * torch.tanh(u) + f_left * c[left] + f_right * c[right]
-            c[rows] = memory
-            h[rows] = torch.sigmoid(o) * torch.tanh(memory)
+            h[rows], c[rows] = self.cell(self.gates[cell], h[left], h[right], c[left], c[right])
         return self.logits(h, outputs)
+
+    def cell(self, gates, h_left, h_right, c_left, c_right):
+        both, forget, bias, forget_bias = gates
+        i, o, u = torch.addmm(bias, torch.cat([h_left, h_right], 1), both).chunk(3, 1)
+        f_left = torch.sigmoid(torch.addmm(forget_bias, h_left, forget[0]))
+        f_right = torch.sigmoid(torch.addmm(forget_bias, h_right, forget[1]))
+        memory = torch.sigmoid(i) * torch.tanh(u) + f_left * c_left + f_right * c_right
+        return torch.sigmoid(o) * torch.tanh(memory), memory
 
 
 class TreeGru(Trees):
@@ -149,7 +156,7 @@ class TreeGru(Trees):
         ]
         self.bias = biases(weights, ["node.b_r", "node.b_z"])
 
-    def half(self, h, gates, candidate, bias, candidate_bias):
+    def cell(self, h, gates, candidate, bias, candidate_bias):
         r, z = torch.sigmoid(torch.addmm(bias, h, gates)).chunk(2, 1)
         c = torch.tanh(torch.addmm(candidate_bias, r * h, candidate))
         return c + z * (h - c)
@@ -159,10 +166,10 @@ class TreeGru(Trees):
         h = torch.empty(nodes, self.leaf.shape[0])
         embedded = self.weights["embed.weight"][tokens]
         leaf_bias, bias = self.weights["leaf.b_c"], self.weights["node.b_c"]
-        h[: len(tokens)] = self.half(embedded, self.leaf, self.leaf_c, self.leaf_bias, leaf_bias)
+        h[: len(tokens)] = self.cell(embedded, self.leaf, self.leaf_c, self.leaf_bias, leaf_bias)
         for _, rows, left, right in groups:
             halves = [
-                self.half(h[side], gates, candidate, self.bias, bias)
+                self.cell(h[side], gates, candidate, self.bias, bias)
                 for side, (gates, candidate) in zip((left, right), self.sides)
             ]
             h[rows] = (halves[0] + halves[1]) * 0.5
@@ -369,27 +376,55 @@ MODELS = {
 }
 
 
+class Deadline:
+    """Limits the seconds of all preparations together: `with deadline: …`."""
+
+    def __init__(self, seconds):
+        self.seconds = self.left = seconds
+        signal.signal(signal.SIGALRM, self.over)
+
+    def over(self, *_):
+        raise protocol.Skipped(f"levels, indices and graphs took more than {self.seconds:g} s")
+
+    def __enter__(self):
+        if self.left <= 0:
+            self.over()
+        self.began = time.perf_counter()
+        signal.setitimer(signal.ITIMER_REAL, self.left)
+
+    def __exit__(self, *_):
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        self.left -= time.perf_counter() - self.began
+
+
 def eager(model, prepared):
     return lambda: model.run(prepared).cpu()
 
 
-def replayed(model, prepared):
-    """Captures the launches of one mini-batch."""
+def capture(work):
+    """Captures the launches of `work`. Returns the graph and the results, which replays overwrite."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
-        for _ in range(3):
-            model.run(prepared)
+        work()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        results = model.run(prepared)
+        results = work()
+    return graph, results
 
-    def run():
-        graph.replay()
-        return results.cpu()
 
-    return run
+class Replayed:
+    """The captured launches of one mini-batch. They read the tensors of `prepared` by address, so
+    these must live as long as the graph."""
+
+    def __init__(self, model, prepared, capture=capture):
+        self.prepared = prepared
+        self.graph, self.results = capture(lambda: model.run(prepared))
+
+    def __call__(self):
+        self.graph.replay()
+        return self.results.cpu()
 
 
 def main(folder, mode="cpu"):
@@ -402,6 +437,9 @@ def main(folder, mode="cpu"):
         weights = {name: tensor.to("cuda") for name, tensor in weights.items()}
     model = MODELS[graphs["model"]](weights, graphs["cells"])
 
+    if mode == "cuda-compiled":
+        model.cell = torch.compile(model.cell, dynamic=True)
+
     def timed(work, *arguments):
         began = time.perf_counter()
         result = work(*arguments)
@@ -412,21 +450,24 @@ def main(folder, mode="cpu"):
         return model.prepare(Calls(graphs["cells"], batch))
 
     runs = {}
+    deadline = contextlib.nullcontext() if mode == "cpu" else Deadline(DEADLINE)
 
     def run(count, number):
         if (count, number) not in runs:
-            made, preparing = timed(prepare, count, number)
-            runs[count, number] = way(model, made), preparing
+            with deadline:
+                made, preparing = timed(prepare, count, number)
+                runs[count, number] = way(model, made), preparing
         work, preparing = runs[count, number]
         results, computing = timed(work)
         return (computing, preparing), results
 
     with torch.inference_mode():
-        way = replayed if mode == "cuda-graphs" else eager
+        way = eager if mode in ("cpu", "cuda") else Replayed
         try:
-            run(1, 0)
+            # Compiles and captures a first time, without a deadline.
+            way(model, prepare(1, 0))()
         except RuntimeError as error:
-            if mode != "cuda-graphs":
+            if way is eager:
                 raise
             return protocol.skip(str(error).splitlines()[0])
         protocol.serve(folder, torch.__version__, run)

@@ -1,5 +1,6 @@
 //! The program that `cargo xtask bench` and `cargo xtask gpu` run: measures and writes reports.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,12 +16,13 @@ use edbatch_benches::measure::options::{DeviceKind, Options, Part};
 use edbatch_benches::measure::plain::gemm::choices;
 use edbatch_benches::measure::rounds::LAPS;
 use edbatch_benches::measure::run::{Context, Pace, Step, families, steps};
-use edbatch_benches::measure::visits::{Budget, visits};
+use edbatch_benches::measure::visits::{Budget, WINDOW, visits};
 use edbatch_benches::pulse::with_pulse;
-use edbatch_benches::record::Record;
+use edbatch_benches::record::finding::{Finding, Outcome};
 use edbatch_benches::record::journal::{Journal, read};
 use edbatch_benches::record::machine::Machine;
 use edbatch_benches::record::sorted::Sorted;
+use edbatch_benches::record::{Figures, Record};
 use edbatch_benches::render::against::changes;
 use edbatch_benches::render::docs::write_docs;
 use edbatch_benches::render::page::page;
@@ -161,7 +163,9 @@ fn make_pack(options: &Options) -> Option<Result<(), Failure>> {
     options.compile.then(compile)
 }
 
-/// Runs the steps that the journal lacks, and prints the outcome of each.
+/// Runs the steps that the journal lacks. Prints and records the outcome of each after its last
+/// lap, or with fewer laps when the time is over. On a device each step is complete before the next
+/// one begins, and a step that fails is a finding.
 fn measure<'a>(
     options: &Options,
     steps: &[Step<'a>],
@@ -171,47 +175,14 @@ fn measure<'a>(
     (bar, activity): (&ProgressBar, &Mutex<String>),
 ) -> Result<(), Failure> {
     let left: Vec<&Step<'a>> = steps.iter().filter(|step| !journal.has(&step.name)).collect();
-    let visits = visits(&left);
+    let visits = visits(&left, if options.gpu { 1 } else { WINDOW });
     bar.set_length(visits.len() as u64);
     let started = Instant::now();
     let end = options.minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes));
     let mut budget = Budget::new(options.limit(), visits.iter().map(|&(_, step)| step));
     let mut number = steps.len() - left.len();
-    let mut last_lap = None;
-    for (lap, step) in visits {
-        if end.is_some_and(|end| started.elapsed() >= end) {
-            let left = steps.len() - number;
-            bar.suspend(|| println!("The time is over; {left} steps are left (--resume)."));
-            break;
-        }
-        let name = &step.name;
-        // A pipe shows no progress bar, and most figures come in the last lap.
-        if bar.is_hidden() && last_lap.replace(lap) != Some(lap) {
-            let (time, of) = (clock(started.elapsed()), steps.len());
-            writeln!(
-                std::io::stdout(),
-                "  lap {} of {LAPS} {time}, {number} of {of} done",
-                lap + 1
-            )?;
-        }
-        let seconds = budget.next(step);
-        let now = |what: &str| {
-            let now = format!("lap {} of {LAPS}: {name}{what}", lap + 1);
-            *activity.lock().unwrap_or_else(PoisonError::into_inner) = now.clone();
-            bar.set_message(now);
-        };
-        now("");
-        let figures = step.visit(&mut context, seconds, &mut |what| {
-            if step.pace == Pace::Long {
-                bar.suspend(|| println!("{what}"));
-            } else {
-                now(&format!(": {what}"));
-            }
-        })?;
-        bar.inc(1);
-        let Some(figures) = figures else { continue };
-        number += 1;
-        let left = match budget.left() {
+    let mut complete = |name: &str, figures: Vec<Figures>, left: f64, number: usize| {
+        let left = match left {
             ..60.0 => String::new(),
             seconds => format!(" ({} left)", clock(Duration::from_secs_f64(seconds))),
         };
@@ -223,12 +194,69 @@ fn measure<'a>(
             if !Sorted::of([&figures]).is_of_device() {
                 machine.device = "cpu".into();
             }
-            Record { figures, step: name.clone(), machine }
+            Record { figures, step: name.into(), machine }
         };
-        journal.add(figures.into_iter().map(record).collect())?;
+        journal.add(figures.into_iter().map(record).collect())
+    };
+    // The figures of incomplete steps, and the seconds of their last laps.
+    let mut pending: BTreeMap<&str, (Vec<Figures>, f64)> = BTreeMap::new();
+    let mut failure = None;
+    for (lap, step) in visits {
+        if end.is_some_and(|end| started.elapsed() >= end) {
+            let left = steps.len() - number - pending.len();
+            bar.suspend(|| println!("The time is over; {left} steps are left (--resume)."));
+            break;
+        }
+        let name = &step.name;
+        bar.inc(1);
+        let seconds = budget.next(step);
+        let is_last = step.pace != Pace::Laps || lap + 1 == LAPS;
+        let took = pending.get(&**name).map_or(0.0, |(_, took)| *took);
+        // A lap takes about as long as the last one. If the time is too short, the next step has it.
+        let fits = options.minutes.is_none() || seconds.is_none_or(|seconds| took <= seconds);
+        let now = |what: &str| {
+            let now = format!("lap {} of {LAPS}: {name}{what}", lap + 1);
+            *activity.lock().unwrap_or_else(PoisonError::into_inner) = now.clone();
+            bar.set_message(now);
+        };
+        if fits {
+            now("");
+            let began = Instant::now();
+            let visited = step.visit(&mut context, seconds, &mut |what| {
+                if step.pace == Pace::Long {
+                    bar.suspend(|| println!("{what}"));
+                } else {
+                    now(&format!(": {what}"));
+                }
+            });
+            let figures = match visited {
+                Ok(figures) if figures.is_empty() => continue,
+                Ok(figures) => figures,
+                Err(failure) if options.gpu => {
+                    let note = failure.to_string();
+                    vec![Figures::Device(Finding::new("run", name, Outcome::Failed, note))]
+                }
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            };
+            pending.insert(name, (figures, began.elapsed().as_secs_f64()));
+        }
+        if !is_last {
+            continue;
+        }
+        if let Some((name, (figures, _))) = pending.remove_entry(&**name) {
+            number += 1;
+            complete(name, figures, budget.left(), number)?;
+        }
+    }
+    for (name, (figures, _)) in pending {
+        number += 1;
+        complete(name, figures, 0.0, number)?;
     }
     bar.finish_and_clear();
-    Ok(())
+    failure.map_or(Ok(()), Err)
 }
 
 /// Formats a duration in minutes and seconds.

@@ -120,6 +120,9 @@ pub struct Throughput {
     pub instances_per_second_high: f64,
     /// Distance from the median to the farthest lap, divided by the median: the figure after ±.
     pub spread: f64,
+    /// Number of laps; 0 in old records, which have five.
+    #[serde(default)]
+    pub laps: usize,
     /// Number of passes over all mini-batches, in all laps.
     pub repetitions: usize,
     /// Number of distinct mini-batches.
@@ -351,6 +354,9 @@ pub struct Peer {
     /// Throughput if the clock also ran while Python prepared inputs: levels, or the graph.
     #[serde(default)]
     pub prepared_instances_per_second: f64,
+    /// Number of laps; 0 in old records, which have five.
+    #[serde(default)]
+    pub laps: usize,
     /// Number of passes over all mini-batches.
     pub repetitions: usize,
     /// Number of distinct mini-batches.

@@ -58,13 +58,13 @@ impl Device {
     }
 
     /// Returns the number of teams (groups of blocks that run a plan) that run a program together.
-    pub fn teams(&self, program: &Program, min_blocks: u32) -> usize {
+    pub fn teams(&self, program: &Program) -> usize {
         let (sms, size) = match self {
             Self::Cuda(probe) => {
                 let Hardware { sms, shared_bytes, .. } = *probe.hardware();
-                (sms, cuda::team_size(program, sms, shared_bytes, min_blocks))
+                (sms, cuda::team_size(program, sms, shared_bytes, 0))
             }
-            Self::Emulated(device) => (device.sms(), device.team_size(program, min_blocks)),
+            Self::Emulated(device) => (device.sms(), device.team_size(program, 0)),
         };
         (sms / size.blocks) as usize
     }

@@ -10,7 +10,6 @@ mod probe;
 mod sanitize;
 mod stress;
 mod subject;
-mod sweep;
 mod verify;
 
 use std::time::Instant;
@@ -21,7 +20,6 @@ use crate::measure::gpu::latencies::latencies;
 use crate::measure::gpu::probe::probe;
 use crate::measure::gpu::sanitize::sanitize;
 use crate::measure::gpu::stress::stress;
-use crate::measure::gpu::sweep::sweep;
 use crate::measure::gpu::verify::verify;
 use crate::measure::options::{Options, Part};
 use crate::record::finding::{Finding, Outcome};
@@ -55,11 +53,7 @@ pub fn findings(
         (_, None) => skipped("the emulated device has no speed, and no sanitizer"),
         (Part::Probe, Some(device)) => probe(device),
         (Part::Latencies, Some(device)) => latencies(device, until, progress),
-        (Part::Sanitize, Some(_)) => sanitize(until, progress),
-        (_, Some(_)) => {
-            workloads.truncate(2);
-            sweep(device, &workloads, until, progress)
-        }
+        (_, Some(_)) => sanitize(until, progress),
     };
     findings.unwrap_or_else(|failure| {
         vec![Finding::new(&name, &name, Outcome::Failed, failure.to_string())]

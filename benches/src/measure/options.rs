@@ -151,8 +151,6 @@ pub enum Part {
     Sanitize,
     /// Many plans at once on the device: no bit changes
     Stress,
-    /// Sizes of teams, parts of mini-batches and engines side by side
-    Sweep,
 }
 
 /// A kind of device.
@@ -168,9 +166,9 @@ pub enum DeviceKind {
 const ON_DEVICE: [&str; 4] = ["tree_lstm", "lattice_lstm", "bilstm_tagger", "lstm_nmt"];
 
 impl Part {
-    /// The parts for a device, in the order of a run. Throughput comes before `Sanitize`.
-    pub const DEVICE: [Self; 6] =
-        [Self::Probe, Self::Verify, Self::Latencies, Self::Sanitize, Self::Stress, Self::Sweep];
+    /// The parts for a device, in the order of a run. Throughput comes before `Stress`.
+    pub const DEVICE: [Self; 5] =
+        [Self::Probe, Self::Verify, Self::Latencies, Self::Stress, Self::Sanitize];
 
     /// Returns the name on the command line.
     pub fn name(self) -> String {
@@ -186,8 +184,7 @@ impl Options {
         }
         let for_device = Part::DEVICE.contains(&part);
         if self.gpu {
-            // The emulated device has no speed.
-            return for_device || (part == Part::Throughput && self.device == DeviceKind::Cuda);
+            return for_device || part == Part::Throughput;
         }
         !for_device && !matches!(part, Part::Paper | Part::Soak | Part::Peers)
     }
@@ -228,8 +225,7 @@ impl Options {
     pub fn hidden(&self, family: &Family) -> Vec<usize> {
         let default: &[usize] = match (self.quick, family.model) {
             _ if self.gpu && self.device == DeviceKind::Emulated => &[12],
-            (true, _) if self.gpu => &[256],
-            (false, _) if self.gpu => &[256, 128, 512],
+            _ if self.gpu => &[256],
             (true, _) => &[64],
             (_, "mv_rnn") => &[64, 128],
             _ => &[128, 256],
@@ -253,7 +249,8 @@ impl Options {
     /// Returns the sizes of mini-batches for a part.
     pub fn batches(&self, part: Part) -> Vec<usize> {
         let default: &[usize] = match (part, self.gpu, self.quick) {
-            (Part::Throughput, true, false) => &[64, 1, 8, 256],
+            (_, true, _) if self.device == DeviceKind::Emulated => &[4],
+            (Part::Throughput, true, false) => &[64, 1024],
             (Part::Latency, ..) => &[1, 8],
             (Part::Counts, _, true) => &[1, 64],
             (Part::Counts, _, false) => &[1, 8, 64, 256],

@@ -2,16 +2,19 @@
 //! batches automatically.
 //!
 //! A peer is a process that receives the weights and the graphs of all mini-batches. The size of
-//! its mini-batches is doubled until its speed falls; the size of ours is, too. A peer's results at
-//! its best size are compared with ours before it is timed. Then all peers and our system take
-//! turns, each at its best size, on the same instances.
+//! its mini-batches is doubled until its speed falls; the size of ours is, too. On a device, both
+//! try 64, 256, 1,024 and the whole set. A peer's results are compared with ours before it is
+//! timed. Then all peers and our system take turns on the same instances, each at its best size,
+//! and on a device also at the smallest one.
 
 mod graphs;
 mod process;
 pub mod program;
 pub mod training;
 
+use std::cell::RefCell;
 use std::fs;
+use std::io;
 use std::iter::successors;
 use std::path::Path;
 
@@ -26,11 +29,12 @@ use crate::measure::families::Family;
 use crate::measure::peers::graphs::Graphs;
 use crate::measure::peers::process::Process;
 use crate::measure::peers::program::Program;
-use crate::measure::rounds::{Entrant, LAPS, Rounds, rate, rounds};
+use crate::measure::rounds::{Entrant, Rounds, rate, rounds};
 use crate::measure::systems::{Setup, System, weights};
 use crate::measure::throughput::device_threads;
 use crate::measure::workload::{MiniBatch, Part, Workload};
-use crate::record::{Case, Peer};
+use crate::record::finding::{Finding, Outcome};
+use crate::record::{Case, Figures, Peer};
 
 /// Maximum instances of a mini-batch, unless the smallest size has more.
 const LARGEST: usize = 1024;
@@ -61,21 +65,27 @@ pub struct Peers<'a> {
 /// The laps of a measurement so far.
 #[derive(Default)]
 pub struct Laps {
-    /// For each program, then for our system: its best mini-batch, as a multiple of the smallest.
-    merged: Vec<usize>,
+    /// For each program, then for our system: the sizes of mini-batches that are compared, as
+    /// multiples of the smallest. The best is the last one.
+    sizes: Vec<Vec<usize>>,
     rounds: Vec<Rounds>,
-    /// For each program: seconds of all turns, and seconds in which Python prepared their inputs.
+    /// For each entrant: seconds of all turns, and seconds in which Python prepared their inputs.
     seconds: Vec<[f64; 2]>,
+    /// Programs that cannot run on the device, and why.
+    skipped: Vec<(Program, String)>,
 }
 
 /// Mini-batches of several sizes. Whatever the size, together they cover the same instances: twice
-/// the size makes half as many mini-batches.
+/// the size makes half as many mini-batches. If the whole set is a size, others may omit its end.
 struct Sizes {
     instances: usize,
-    /// Instances in a mini-batch of the smallest size.
+    /// Instances in a mini-batch of the smallest size, and the number of such mini-batches.
     batch: usize,
+    count: usize,
     /// The sizes as multiples of the smallest, in ascending order.
     merged: Vec<usize>,
+    /// True if larger sizes are tried even if the speed falls.
+    all: bool,
 }
 
 impl Sizes {
@@ -85,13 +95,23 @@ impl Sizes {
     fn new(instances: usize, batch: usize) -> Self {
         let fits = |&merged: &usize| merged == 1 || merged * batch <= LARGEST.min(instances);
         let merged = successors(Some(1), |merged| Some(2 * merged)).take_while(fits);
-        Self { instances, batch, merged: merged.collect() }
+        let merged: Vec<usize> = merged.collect();
+        let count = MINI_BATCHES * merged.last().expect("1 fits");
+        Self { instances, batch, count, merged, all: false }
+    }
+
+    /// For a device: the size `batch`, 4 times and 16 times as much, and the whole set.
+    fn of_device(instances: usize, batch: usize) -> Self {
+        let count = (instances / batch).max(1);
+        let mut merged = [1, 4, 16].map(|merged: usize| merged.min(count)).to_vec();
+        merged.push(count);
+        merged.dedup();
+        Self { instances, batch, count, merged, all: true }
     }
 
     /// Returns the mini-batches of a size.
     fn of(&self, merged: usize) -> Vec<MiniBatch> {
-        let largest = self.merged.last().expect("there is a smallest size");
-        let (count, size) = (MINI_BATCHES * largest / merged, merged * self.batch);
+        let (count, size) = (self.count / merged, merged * self.batch);
         (0..count).map(|i| MiniBatch { first: i * size % self.instances, size }).collect()
     }
 
@@ -100,74 +120,91 @@ impl Sizes {
         (0..self.of(merged).len()).collect()
     }
 
-    /// Tries growing sizes until speed falls. Returns the fastest as a multiple of the smallest.
+    /// Returns the number of instances in all mini-batches of a size.
+    fn work(&self, merged: usize) -> f64 {
+        (self.count / merged * merged * self.batch) as f64
+    }
+
+    /// Tries growing sizes until speed falls or the peer skips one; on a device, does not stop when
+    /// speed falls. Returns the fastest as a multiple of the smallest.
     fn climb(
         &self,
         mut seconds: impl FnMut(usize) -> Result<f64, Failure>,
     ) -> Result<usize, Failure> {
         let (mut best, mut fastest) = (1, f64::INFINITY);
         for &merged in &self.merged {
-            let next = seconds(merged)?;
-            if next > fastest {
+            let next = match seconds(merged) {
+                Err(failure) if merged > 1 && failure.is::<io::Error>() => break,
+                seconds => seconds? / self.work(merged),
+            };
+            if next <= fastest {
+                (best, fastest) = (merged, next);
+            } else if !self.all {
                 break;
             }
-            (best, fastest) = (merged, next);
         }
         Ok(best)
     }
 }
 
 /// Runs a further lap of programs and of our system on a workload, with new processes. The first
-/// lap finds the best sizes of mini-batches. Returns figures after the last lap, else `None`.
+/// lap finds the best sizes of mini-batches. Returns the figures of all laps so far, and on a device
+/// a finding for each program that cannot run.
 pub fn peers(
     family: &Family,
     peers: Peers<'_>,
     laps: &mut Laps,
     mut progress: impl FnMut(&str),
-) -> Result<Option<Vec<Peer>>, Failure> {
+) -> Result<Vec<Figures>, Failure> {
     let Peers { programs, hidden, batch, whole, device, .. } = peers;
     let workload = family.at(hidden)?;
     let parameters = weights(workload.network());
-    let sizes = Sizes::new(workload.instances(Part::Test), batch);
     let unlearned = Fsm::new(Encoding::Sort, workload.network().cells().len());
     let system = programs.first().map_or(System::Edbatch, |program| program.rival());
-    let (threads, tolerance) = match system.on_cuda() {
-        None => (1, TOLERANCE),
-        Some(_) => (device_threads(device, &*workload, system, 0)?, DEVICE_TOLERANCE),
+    let instances = workload.instances(Part::Test);
+    let (threads, tolerance, sizes) = match system.on_cuda() {
+        None => (1, TOLERANCE, Sizes::new(instances, batch)),
+        Some(_) => {
+            let threads = device_threads(device, &*workload, system)?;
+            (threads, DEVICE_TOLERANCE, Sizes::of_device(instances, batch))
+        }
     };
     let setup = Setup::new(system, &unlearned, threads).on(device);
     let ours = |merged| workload.contestant(&setup, &parameters, &sizes.of(merged));
     progress("preparing");
     let folder = filled(family.model, &*workload, &parameters, &sizes.of(1))?;
     let mut processes = Vec::new();
-    for &program in programs.iter().filter(|program| program.knows(family.model)) {
+    let runs = |laps: &Laps, program| laps.skipped.iter().all(|(skipped, _)| *skipped != program);
+    for &program in programs.iter().filter(|&&program| runs(laps, program)) {
         progress(&format!("starting {}", program.name()));
         processes.extend(Process::start(program, program.command(folder.path()))?);
     }
-    if laps.merged.is_empty() {
-        laps.merged = best_sizes(&mut processes, &sizes, &ours, &mut progress)?;
+    if laps.sizes.is_empty() {
+        laps.find_sizes(&mut processes, &sizes, &ours, &mut progress)?;
+        processes.retain(|process| runs(laps, process.program));
     }
     let mut kept = Vec::new();
-    for (process, &merged) in processes.iter_mut().zip(&laps.merged) {
+    for (process, compared) in processes.iter_mut().zip(&laps.sizes) {
         let name = process.program.name();
         progress(&format!("checking {name}"));
-        let numbers = [0, sizes.of(merged).len() - 1];
-        let failure = |what| format!("{name}, {}: {what}", family.model);
-        let expected = results(&mut *ours(merged)?, &numbers)?;
-        let way = process.keep(merged, &numbers)?;
-        let difference = difference(&folder.path().join("results.f32"), &expected);
-        let difference = difference.map_err(|error| failure(error.to_string()))?;
-        if difference > tolerance {
-            return Err(failure(format!("results differ by {difference}")).into());
+        for &merged in compared {
+            let numbers = [0, sizes.of(merged).len() - 1];
+            let failure = |what| format!("{name}, {}: {what}", family.model);
+            let expected = results(&mut *ours(merged)?, &numbers)?;
+            let way = process.keep(merged, &numbers)?;
+            let difference = difference(&folder.path().join("results.f32"), &expected);
+            let difference = difference.map_err(|error| failure(error.to_string()))?;
+            if difference > tolerance {
+                return Err(failure(format!("results differ by {difference}")).into());
+            }
+            kept.push((difference, way));
         }
-        kept.push((difference, way));
     }
 
     progress("taking turns");
-    let seconds = peers.seconds * (processes.len() + 1) as f64;
-    laps.run(&mut processes, &sizes, &ours, seconds, whole)?;
-    if laps.rounds.len() < LAPS {
-        return Ok(None);
+    let seconds = peers.seconds * laps.entrants().len() as f64;
+    if !processes.is_empty() {
+        laps.run(&mut processes, &sizes, &ours, seconds, whole)?;
     }
     let case = Case {
         model: family.model.into(),
@@ -177,41 +214,62 @@ pub fn peers(
         threads: 1,
         backend: system.backend().into(),
     };
-    Ok(Some(laps.records(&processes, kept, &sizes, &case)))
+    let records = laps.records(&processes, &kept, &sizes, &case).into_iter().map(Figures::Peer);
+    let skipped = laps.skipped.iter().map(|(program, why)| {
+        let what = format!("{} on {}", program.name(), family.model);
+        Figures::Device(Finding::new("peers", &what, Outcome::Skipped, why))
+    });
+    Ok(records.chain(skipped).collect())
 }
 
 /// Makes our system for mini-batches of a size, a multiple of the smallest.
 type Ours<'a> = dyn Fn(usize) -> Result<Box<dyn Contestant>, Failure> + 'a;
 
-/// Finds the best size of mini-batches for each process, then for our system.
-fn best_sizes(
-    processes: &mut [Process],
-    sizes: &Sizes,
-    ours: &Ours<'_>,
-    progress: &mut impl FnMut(&str),
-) -> Result<Vec<usize>, Failure> {
-    let mut best = Vec::new();
-    for process in processes {
-        best.push(sizes.climb(|merged| {
-            let (name, size) = (process.program.name(), merged * sizes.batch);
-            progress(&format!("trying mini-batches of {size} on {name}"));
-            let mut all = 0.0;
-            process.turn(merged, &[0], &mut |_, _| {})?;
-            process.turn(merged, &sizes.numbers(merged), &mut |_, seconds| all += seconds)?;
-            Ok(all)
-        })?);
-    }
-    best.push(sizes.climb(|merged| {
-        progress(&format!("trying mini-batches of {} on edbatch", merged * sizes.batch));
-        let (mut ours, mut all) = (ours(merged)?, 0.0);
-        ours.run(0)?;
-        ours.run_all(&sizes.numbers(merged), &mut |_, seconds| all += seconds)?;
-        Ok(all)
-    })?);
-    Ok(best)
-}
-
 impl Laps {
+    /// Finds the best size of mini-batches for each process, then for our system. On a device a
+    /// process that fails is skipped.
+    fn find_sizes(
+        &mut self,
+        processes: &mut [Process],
+        sizes: &Sizes,
+        ours: &Ours<'_>,
+        progress: &mut impl FnMut(&str),
+    ) -> Result<(), Failure> {
+        // Without duplicates.
+        let compared = |best| if sizes.all && best > 1 { vec![1, best] } else { vec![best] };
+        for process in processes {
+            let name = process.program.name();
+            let best = sizes.climb(|merged| {
+                progress(&format!("trying mini-batches of {} on {name}", merged * sizes.batch));
+                process.turn(merged, &[0], &mut |_, _| {})?;
+                Ok(process.turn(merged, &sizes.numbers(merged), &mut |_, _| {})?[0])
+            });
+            match best {
+                Err(failure) if sizes.all => {
+                    self.skipped.push((process.program, failure.to_string()));
+                }
+                best => self.sizes.push(compared(best?)),
+            }
+        }
+        let best = sizes.climb(|merged| {
+            progress(&format!("trying mini-batches of {} on edbatch", merged * sizes.batch));
+            let (mut ours, mut all) = (ours(merged)?, 0.0);
+            ours.run(0)?;
+            ours.run_all(&sizes.numbers(merged), &mut |_, seconds| all += seconds)?;
+            Ok(all)
+        })?;
+        self.sizes.push(compared(best));
+        Ok(())
+    }
+
+    /// Returns the contestant and the size of each entrant. Our system is the last contestant.
+    fn entrants(&self) -> Vec<(usize, usize)> {
+        let contestants = self.sizes.iter().enumerate();
+        contestants
+            .flat_map(|(index, sizes)| sizes.iter().map(move |&size| (index, size)))
+            .collect()
+    }
+
     /// Runs a lap, in which the processes and our system take turns.
     fn run(
         &mut self,
@@ -221,61 +279,74 @@ impl Laps {
         seconds: f64,
         whole: bool,
     ) -> Result<(), Failure> {
-        let own_merged = *self.merged.last().expect("ours is the last");
-        let mut ours = ours(own_merged)?;
-        ours.run(0)?;
+        let order = self.entrants();
+        self.seconds.resize(order.len(), [0.0; 2]);
+        let processes: Vec<_> = processes.iter_mut().map(RefCell::new).collect();
         let mut entrants: Vec<Entrant<'_>> = Vec::new();
-        for (process, &merged) in processes.iter_mut().zip(&self.merged) {
+        for (sums, &(contestant, merged)) in self.seconds.iter_mut().zip(&order) {
             let all = sizes.numbers(merged);
-            entrants.push(Box::new(move |_, each| process.turn(merged, &all, each)));
+            if let Some(process) = processes.get(contestant) {
+                entrants.push(Box::new(move |_, each| {
+                    let seconds = process.borrow_mut().turn(merged, &all, each)?;
+                    sums.iter_mut().zip(seconds).for_each(|(sum, seconds)| *sum += seconds);
+                    Ok(())
+                }));
+            } else {
+                let mut ours = ours(merged)?;
+                ours.run(0)?;
+                entrants.push(Box::new(move |_, each| Ok(ours.run_all(&all, each)?)));
+            }
         }
-        let all = sizes.numbers(own_merged);
-        entrants.push(Box::new(move |_, each| Ok(ours.run_all(&all, each)?)));
         let lap = self.rounds.len();
         self.rounds.push(rounds(&mut entrants, &[], lap, seconds, whole)?);
-        drop(entrants);
-        self.seconds.resize(processes.len(), [0.0; 2]);
-        for (sum, process) in self.seconds.iter_mut().zip(&*processes) {
-            sum[0] += process.computing;
-            sum[1] += process.preparing;
-        }
         Ok(())
     }
 
-    /// Returns the figures of all laps. `kept` has the difference of each process's results, and
-    /// its way to compute them; `case` has the smallest size of mini-batches.
+    /// Returns the figures of all laps: each program and our system at their best sizes, and also
+    /// at the smallest one if it is compared. `kept` has the difference of the results of each
+    /// process and size, and its way to compute them; `case` has the smallest size.
     fn records(
         &self,
         processes: &[Process],
-        kept: Vec<(f64, String)>,
+        kept: &[(f64, String)],
         sizes: &Sizes,
         case: &Case,
     ) -> Vec<Peer> {
-        let Self { merged, rounds, seconds } = self;
-        let work = (sizes.numbers(1).len() * sizes.batch) as f64;
-        let own = rate(rounds, processes.len(), work);
-        let own_merged = merged.last().expect("ours is the last");
-        let repetitions = rounds.iter().map(|lap| lap.times[0].turns.len()).sum();
-        let records = processes.iter().zip(kept).enumerate();
-        let records = records.map(|(index, (process, (difference, way)))| {
-            let rate = rate(rounds, index, work);
-            let [computing, preparing] = seconds[index];
-            Peer {
-                system: process.program.system(&case.model).into(),
-                version: format!("{} {way}", process.version).trim_end().into(),
-                case: Case { batch: merged[index] * sizes.batch, ..case.clone() },
-                instances_per_second: rate.median,
-                spread: rate.reach(),
-                prepared_instances_per_second: rate.median / (1.0 + preparing / computing),
-                edbatch_instances_per_second: own.median,
-                edbatch_spread: own.reach(),
-                edbatch_batch: own_merged * sizes.batch,
-                repetitions,
-                mini_batches: sizes.numbers(merged[index]).len(),
-                difference,
+        let Self { rounds, seconds, .. } = self;
+        let entrants = self.entrants();
+        let speed = |entrant: usize| rate(rounds, entrant, sizes.work(entrants[entrant].1));
+        // The entrants of a contestant at the smallest size and at the best one.
+        let ends = |contestant: usize| {
+            let first = entrants.iter().position(|&(index, _)| index == contestant);
+            let first = first.expect("every contestant has a size");
+            [first, first + self.sizes[contestant].len() - 1]
+        };
+        let ours = ends(processes.len());
+        let mut records = Vec::new();
+        for (contestant, process) in processes.iter().enumerate() {
+            let mut pairs = ends(contestant).into_iter().zip(ours).collect::<Vec<_>>();
+            pairs.dedup();
+            for (theirs, ours) in pairs {
+                let (merged, rate, own) = (entrants[theirs].1, speed(theirs), speed(ours));
+                let ([computing, preparing], (difference, way)) = (seconds[theirs], &kept[theirs]);
+                records.push(Peer {
+                    system: process.program.system(&case.model).into(),
+                    version: format!("{} {way}", process.version).trim_end().into(),
+                    case: Case { batch: merged * sizes.batch, ..case.clone() },
+                    instances_per_second: rate.median,
+                    spread: rate.reach(),
+                    prepared_instances_per_second: rate.median / (1.0 + preparing / computing),
+                    edbatch_instances_per_second: own.median,
+                    edbatch_spread: own.reach(),
+                    edbatch_batch: entrants[ours].1 * sizes.batch,
+                    laps: rounds.len(),
+                    repetitions: rounds.iter().map(|lap| lap.times[theirs].turns.len()).sum(),
+                    mini_batches: sizes.numbers(merged).len(),
+                    difference: *difference,
+                });
             }
-        });
-        records.collect()
+        }
+        records
     }
 }
 
@@ -321,6 +392,8 @@ fn difference(path: &Path, expected: &[f32]) -> Result<f64, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Error, ErrorKind::TimedOut};
+
     use super::{MINI_BATCHES, Sizes};
 
     #[test]
@@ -340,6 +413,25 @@ mod tests {
             assert!(all.iter().all(|of_size| *of_size == all[0]), "{instances}");
             assert_eq!(sizes.merged.last().map(|merged| merged * 64), Some(largest));
         }
+    }
+
+    #[test]
+    fn a_device_tries_all_sizes_up_to_the_whole_set() {
+        let sizes = Sizes::of_device(2210, 64);
+        let of = |merged: &usize| (merged * 64, sizes.of(*merged).len());
+        let all: Vec<_> = sizes.merged.iter().map(of).collect();
+        assert_eq!(all, [(64, 34), (256, 8), (1024, 2), (34 * 64, 1)]);
+        // 64 and the whole set are as fast, but 1,024 is twice as fast.
+        let seconds = |merged| Ok(sizes.work(merged) * if merged == 16 { 1.0 } else { 2.0 });
+        assert_eq!(sizes.climb(seconds).unwrap(), 16);
+        let skipping = |merged| match merged {
+            16.. => Err(Error::new(TimedOut, "too slow").into()),
+            merged => Ok(sizes.work(merged)),
+        };
+        assert_eq!(sizes.climb(skipping).unwrap(), 4);
+        assert!(sizes.climb(|_| Err(Error::new(TimedOut, "too slow").into())).is_err());
+        assert_eq!(Sizes::of_device(50, 64).merged, [1]);
+        assert_eq!(Sizes::of_device(300, 64).merged, [1, 4]);
     }
 
     #[test]

@@ -42,9 +42,9 @@ pub enum Pace {
 /// Receives the name of each activity.
 type Say<'s> = &'s mut dyn FnMut(&str);
 
-/// Runs a visit, in the given seconds if there is a limit. Returns figures only in the last lap.
+/// Runs a visit, in the given seconds if there is a limit. Returns the figures of all laps so far.
 type Visit<'a> =
-    dyn FnMut(&mut Context<'a>, Option<f64>, Say<'_>) -> Result<Option<Vec<Figures>>, Failure> + 'a;
+    dyn FnMut(&mut Context<'a>, Option<f64>, Say<'_>) -> Result<Vec<Figures>, Failure> + 'a;
 
 impl<'a> Step<'a> {
     /// Returns the weight of a visit when the remaining time is divided between visits.
@@ -52,13 +52,13 @@ impl<'a> Step<'a> {
         if self.pace == Pace::Laps { self.weight / LAPS as f64 } else { self.weight }
     }
 
-    /// Runs a visit, with its `seconds` if there is a limit. Returns figures only in the last lap.
+    /// Runs a visit, with its `seconds` if there is a limit. Returns the figures of all laps so far.
     pub fn visit(
         &self,
         context: &mut Context<'a>,
         seconds: Option<f64>,
         say: Say<'_>,
-    ) -> Result<Option<Vec<Figures>>, Failure> {
+    ) -> Result<Vec<Figures>, Failure> {
         (self.visit.borrow_mut())(context, seconds, say)
     }
 }
@@ -114,7 +114,7 @@ impl<'a> Context<'a> {
         let mut setting = Setting { device: self.device, ..setting.clone() };
         setting.systems.retain(|system| self.device.is_some() || system.on_cuda().is_none());
         if setting.systems.is_empty() {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let measured = (setting.systems.len() * setting.threads.len()) as f64;
         let usual = self.options.seconds() * measured / LAPS as f64;

@@ -87,14 +87,12 @@ pub struct Setup<'a> {
     pub pool: Option<&'a ThreadPool>,
     /// The device, for systems that need one.
     pub device: Option<&'a Device>,
-    /// Minimum number of blocks that run a plan together on the device.
-    pub min_blocks: u32,
 }
 
 impl<'a> Setup<'a> {
     /// A system on `threads` threads, with defaults for the rest.
     pub fn new(system: System, learned: &'a Fsm, threads: usize) -> Self {
-        Self { system, learned, threads, pool: None, device: None, min_blocks: 0 }
+        Self { system, learned, threads, pool: None, device: None }
     }
 
     /// Sets the device.
@@ -121,7 +119,6 @@ impl<'a> Setup<'a> {
         };
         let (backend, profile): (Box<dyn Backend>, _) = if let Some(options) = system.on_cuda() {
             let device = self.device.ok_or("no device was opened for this system")?;
-            let options = options.min_blocks(self.min_blocks);
             // Steps on the device are not timed one by one.
             (device.load(&program, parameters, &options)?, Arc::default())
         } else if system.is_plain() {

@@ -16,7 +16,7 @@ use crate::measure::contestant::{Contestant, Work};
 use crate::measure::device::Device;
 use crate::measure::families::Family;
 use crate::measure::policies::TrainingGraphs;
-use crate::measure::rounds::{Entrant, LAPS, Rounds, Times, choose, rate, rounds};
+use crate::measure::rounds::{Entrant, Rounds, Times, choose, rate, rounds};
 use crate::measure::systems::{Setup, System, weights};
 use crate::measure::workload::{MiniBatch, Part, Workload};
 use crate::record::{Breakdown, Case, Latency, Throughput};
@@ -68,14 +68,13 @@ pub fn device_threads(
     device: Option<&Device>,
     workload: &dyn Workload,
     system: System,
-    min_blocks: u32,
 ) -> Result<usize, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, Into::into);
     if !system.is_across() {
         return Ok(PARTS.min(cores));
     }
     let program = system.program(workload.network())?;
-    let teams = device.map_or(1, |device| device.teams(&program, min_blocks));
+    let teams = device.map_or(1, |device| device.teams(&program));
     Ok((teams + teams.div_ceil(2)).min(cores).max(2))
 }
 
@@ -87,16 +86,22 @@ pub struct Laps {
     rounds: Vec<Rounds>,
     /// The sum of nodes and of seconds over all laps, by system.
     spent: Vec<Spent>,
+    /// For each system, counted in the first lap: the shares of [`Running::profile`], and the work
+    /// of up to [`MAX_COUNTED`] mini-batches.
+    counted: Vec<([f64; 3], Vec<Work>)>,
+    /// The peak of the device, if it is used and not emulated, and the bandwidth of copies.
+    device: Option<f64>,
+    copy: f64,
 }
 
 /// Nodes, and seconds of construction, scheduling, planning and execution.
 type Spent = [f64; 5];
 
-/// The figures of all systems, after the last lap.
-pub type Measured = Option<Vec<(Throughput, Breakdown)>>;
+/// The figures of all systems.
+pub type Measured = Vec<(Throughput, Breakdown)>;
 
-/// Runs a further lap of all systems on a workload, with new engines. Returns figures after the
-/// last lap, else `None`. `progress` is called with the name of each activity.
+/// Runs a further lap of all systems on a workload, with new engines. Returns the figures of all
+/// laps so far. `progress` is called with the name of each activity.
 pub fn throughput(
     family: &Family,
     setting: &Setting<'_>,
@@ -115,7 +120,7 @@ pub fn throughput(
     for &system in &setting.systems {
         let numbers = match system.on_cuda() {
             None => setting.threads.clone(),
-            Some(_) => vec![device_threads(setting.device, &*workload, system, 0)?],
+            Some(_) => vec![device_threads(setting.device, &*workload, system)?],
         };
         for threads in numbers {
             progress(&format!("checking {}", system.name()));
@@ -148,27 +153,29 @@ pub fn throughput(
         let spent = spent(before, &running.contestant.statistics());
         sums.iter_mut().zip(spent).for_each(|(sum, spent)| *sum += spent);
     }
-    if laps.rounds.len() < LAPS {
-        return Ok(None);
+    if lap == 0 {
+        let step = laps.chosen.len().div_ceil(MAX_COUNTED);
+        for running in &mut running {
+            progress(&format!("profiling {}", running.system.name()));
+            let shares = running.profile(&laps.chosen)?;
+            let counted = laps.chosen.iter().step_by(step);
+            let work = counted.map(|&index| running.contestant.work(index)).collect();
+            laps.counted.push((shares, work));
+        }
+        let on_device = running.iter().any(|running| running.system.on_cuda().is_some());
+        let device = setting.device.filter(|_| on_device);
+        laps.device = device.map(Device::peak_gflops).transpose()?.flatten();
+        laps.copy = roofline::copy_bandwidth(COPIED);
     }
     let peaks: Vec<Vec<f64>> = laps.rounds.iter().map(|rounds| rounds.peaks.clone()).collect();
-    let on_device = running.iter().any(|running| running.system.on_cuda().is_some());
-    let device = setting.device.filter(|_| on_device);
     let timed = Timed {
         family,
         setting,
         laps,
         core: [OverLaps::of(&peaks).median, peaks.iter().flatten().copied().fold(0.0, f64::max)],
-        device: device.map(Device::peak_gflops).transpose()?.flatten(),
-        copy: roofline::copy_bandwidth(COPIED),
         weights: parameters.bytes() as u64,
     };
-    let records = running.iter_mut().enumerate().map(|(index, running)| {
-        progress(&format!("profiling {}", running.system.name()));
-        let work = running.profile(&timed.laps.chosen)?;
-        Ok(timed.records(running, index, work))
-    });
-    records.collect::<Result<_, Failure>>().map(Some)
+    Ok(running.iter().enumerate().map(|(index, running)| timed.records(running, index)).collect())
 }
 
 /// Returns the nodes and the seconds between two readings of an engine's statistics.
@@ -216,25 +223,19 @@ struct Timed<'a> {
     laps: &'a Laps,
     /// Peak of the core in 1e9 FLOPs a second: the median and the maximum.
     core: [f64; 2],
-    /// Peak of the device, if it was used and is not emulated.
-    device: Option<f64>,
-    /// Bandwidth of copies in 1e9 bytes a second.
-    copy: f64,
     /// Bytes of the weights.
     weights: u64,
 }
 
 impl Timed<'_> {
-    fn records(&self, running: &Running, index: usize, work: [f64; 3]) -> (Throughput, Breakdown) {
+    fn records(&self, running: &Running, index: usize) -> (Throughput, Breakdown) {
         let Setting { hidden, batch, .. } = *self.setting;
-        let Laps { chosen, rounds, spent } = self.laps;
+        let Laps { chosen, rounds, spent, device, copy, .. } = self.laps;
+        let (work, counts) = &self.laps.counted[index];
         let instances = (chosen.len() * batch) as f64;
         let rate = rate(rounds, index, instances);
         let mut times = Times::default();
         rounds.iter().for_each(|lap| times.extend(&lap.times[index]));
-        let step = chosen.len().div_ceil(MAX_COUNTED);
-        let counted = chosen.iter().step_by(step);
-        let counts: Vec<_> = counted.map(|&index| running.contestant.work(index)).collect();
         let mean =
             |of: fn(&Work) -> u64| counts.iter().map(of).sum::<u64>() as f64 / counts.len() as f64;
         let flops_per_instance = mean(|work| work.flops) / batch as f64;
@@ -245,7 +246,7 @@ impl Timed<'_> {
         let deciding = construct + schedule + plan;
         let [peak, highest] = match running.system.on_cuda() {
             None => self.core,
-            Some(_) => self.device.map_or(self.core, |peak| [peak; 2]),
+            Some(_) => device.map_or(self.core, |peak| [peak; 2]),
         };
 
         let case = Case {
@@ -263,6 +264,7 @@ impl Timed<'_> {
             instances_per_second_low: rate.low,
             instances_per_second_high: rate.high,
             spread: rate.reach(),
+            laps: rounds.len(),
             repetitions: times.turns.len(),
             mini_batches: chosen.len(),
             latency_ns: Latency { p50: times.latency(0.5) * 1e9, p99: times.latency(0.99) * 1e9 },
@@ -273,7 +275,7 @@ impl Timed<'_> {
             fraction_of_peak: gflops / peak,
             best_instances_per_second: best,
             best_fraction_of_peak: flops_per_instance * best / 1e9 / highest,
-            copy_gb_per_second: self.copy,
+            copy_gb_per_second: *copy,
             construct_ns_per_node: construct * 1e9 / nodes,
             schedule_ns_per_node: schedule * 1e9 / nodes,
             plan_ns_per_node: plan * 1e9 / nodes,

@@ -5,20 +5,20 @@ use std::time::Instant;
 use crate::measure::rounds::LAPS;
 use crate::measure::run::{Pace, Step};
 
-/// Number of steps whose laps alternate. A large window keeps the laps of a step far apart, but an
-/// interruption loses the laps of all its incomplete steps.
-const WINDOW: usize = 64;
+/// Number of steps whose laps alternate. A large window keeps the laps of a step far apart, but if
+/// the process is killed, it loses the laps of all its incomplete steps.
+pub const WINDOW: usize = 64;
 
-/// Returns the visits in order, each with its lap. In windows of `WINDOW` steps, laps alternate
+/// Returns the visits in order, each with its lap. In windows of `window` steps, laps alternate
 /// and steps with one visit are distributed over them. Steps that take minutes keep their place.
-pub fn visits<'s, 'a>(steps: &[&'s Step<'a>]) -> Vec<(usize, &'s Step<'a>)> {
+pub fn visits<'s, 'a>(steps: &[&'s Step<'a>], window: usize) -> Vec<(usize, &'s Step<'a>)> {
     let mut visits = Vec::new();
     for steps in steps.chunk_by(|a, b| (a.pace == Pace::Long) == (b.pace == Pace::Long)) {
         if steps[0].pace == Pace::Long {
             visits.extend(steps.iter().map(|&step| (0, step)));
             continue;
         }
-        for window in steps.chunks(WINDOW) {
+        for window in steps.chunks(window) {
             for lap in 0..LAPS {
                 let mut single = 0;
                 for &step in window {
@@ -71,7 +71,7 @@ impl Budget {
 mod tests {
     use clap::Parser;
 
-    use super::visits;
+    use super::{WINDOW, visits};
     use crate::measure::options::Options;
     use crate::measure::rounds::LAPS;
     use crate::measure::run::{Pace, Step, families, steps};
@@ -98,7 +98,7 @@ mod tests {
         let families = families(&options).unwrap();
         let steps = steps(&options, &families).unwrap();
         let all: Vec<&Step<'_>> = steps.iter().collect();
-        let visits = visits(&all);
+        let visits = visits(&all, WINDOW);
         for step in &steps {
             let laps = visits.iter().filter(|(_, visited)| std::ptr::eq(*visited, step));
             let laps: Vec<usize> = laps.map(|&(lap, _)| lap).collect();

@@ -53,8 +53,11 @@ pub fn outcome(figures: &[Figures]) -> String {
     for peer in &sorted.peers {
         let ratio = peer.edbatch_instances_per_second / peer.instances_per_second;
         let speed = whole(peer.instances_per_second);
-        let size = peer.case.batch;
-        parts.push(format!("{} {speed}/s with {size}, ours {ratio:.1} ×", peer.system));
+        let (size, prepared) = (peer.case.batch, whole(peer.prepared_instances_per_second));
+        parts.push(format!(
+            "{} {speed}/s with {size}, {prepared}/s with preparation, ours {ratio:.1} × with {}",
+            peer.system, peer.edbatch_batch
+        ));
     }
     parts.extend(sorted.soaks.iter().map(ToString::to_string));
     parts.extend(sorted.findings.iter().map(|finding| format!("\n      {finding}")));
@@ -71,7 +74,7 @@ pub fn summary(records: &[Record]) -> String {
         result.extend(wrapped(&sentence, WIDTH));
     }
     let title = format!(
-        "Instances a second of edbatch: the median of {LAPS} laps ± the farthest lap; and its \
+        "Instances a second of edbatch: the median of up to {LAPS} laps ± the farthest; and its \
          speed relative to others"
     );
     let table = match main.is_empty() {

@@ -19,10 +19,10 @@ fn gpu(options: &[&str]) -> Command {
 fn findings(path: &Path) -> Vec<Finding> {
     let figures = read(path).unwrap().into_iter().map(|record| record.figures);
     let finding = |figures| match figures {
-        Figures::Device(finding) => finding,
-        figures => panic!("{figures:?}"),
+        Figures::Device(finding) => Some(finding),
+        _ => None,
     };
-    figures.map(finding).collect()
+    figures.filter_map(finding).collect()
 }
 
 /// Returns true if there is a C++ compiler for the emulated device; else skips the test.
@@ -50,15 +50,16 @@ fn a_missing_device_is_one_error_that_says_what_to_install() {
     assert!(printed.is_empty() && !run.json.exists());
 }
 
-/// Everything that needs no GPU, on the emulated device. Nothing is timed.
+/// Everything that needs no GPU, on the emulated device, in half a minute: throughput has fewer laps
+/// if the machine is slow.
 #[test]
-fn a_rehearsal_verifies_and_times_nothing() {
+fn a_rehearsal_writes_figures_for_every_part() {
     if !has_compiler() {
         return;
     }
     let run = Run::new();
     let small = ["--gpu", "--device", "emulated", "--models", "tree_lstm", "--networks", "1"];
-    let printed = run.ok(&[&small]);
+    let printed = run.ok(&[&small, &["--minutes", "0.5", "--systems", "cuda"]]);
     let (findings, records) = (findings(&run.json), read(&run.json).unwrap());
     let page = std::fs::read_to_string(&run.html).unwrap();
 
@@ -68,10 +69,12 @@ fn a_rehearsal_verifies_and_times_nothing() {
     // Without AVX2 or NEON the processor computes other bits, and verify is skipped.
     let verified = of("verify", Outcome::Passed) + 2 * of("verify", Outcome::Skipped);
     assert_eq!((verified, of("stress", Outcome::Passed)), (2, 1), "{printed}");
-    for part in ["probe", "latencies", "sanitize", "sweep"] {
+    for part in ["probe", "latencies", "sanitize"] {
         assert_eq!(of(part, Outcome::Skipped), 1, "{part}");
     }
     assert!(findings.iter().all(|finding| finding.figure.is_none()));
+    let is_timed = |figures: &_| matches!(figures, Figures::Throughput(it) if it.laps > 0);
+    assert!(records.iter().any(|record| is_timed(&record.figures)), "{printed}");
     assert!(records.iter().all(|record| record.machine.device.contains("emulated")));
     assert!(printed.contains("Device: 0 measured") && page.contains("CUDA device"), "{printed}");
 }

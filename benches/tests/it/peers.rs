@@ -44,6 +44,19 @@ fn a_record_names_its_program() {
     assert_eq!(Program::of_system("edbatch"), None);
 }
 
+/// A captured graph reads the tensors of its mini-batch by address.
+#[test]
+fn replayed_mini_batches_keep_their_inputs() {
+    if let Err(missing) = Program::PyTorch.version() {
+        return edbatch_testing::skip(&missing);
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/test_replayed.py");
+    let python = std::env::var_os("EDBATCH_PYTHON").unwrap_or_else(|| "python3".into());
+    let test = std::process::Command::new(python).arg("-B").arg(script).output();
+    let (code, printed, message) = outcome(test.unwrap());
+    assert_eq!((code, &*printed), (Some(0), "three mini-batches replayed\n"), "{message}");
+}
+
 #[test]
 fn tables_of_speeds_have_their_columns() {
     let blocks = blocks(&sample::records());

@@ -31,7 +31,7 @@ pub(super) fn stress(
     let subjects = subjects.collect::<Result<Vec<Subject>, _>>()?;
     let mut engines = Vec::new();
     for subject in &subjects {
-        let mut first = subject.contestant(device, System::Cuda, 1, 0)?;
+        let mut first = subject.contestant(device, System::Cuda, 1)?;
         let forks = 1..(THREADS / subjects.len()).max(1);
         engines.extend(forks.map(|_| (first.fork(), &subject.expected[..])));
         engines.push((first, &subject.expected[..]));

@@ -47,10 +47,8 @@ impl Subject {
         device: &Device,
         system: System,
         threads: usize,
-        min_blocks: u32,
     ) -> Result<Box<dyn Contestant>, Failure> {
         let setup = Setup::new(system, &self.unlearned, threads).on(Some(device));
-        let setup = Setup { min_blocks, ..setup };
         self.workload.contestant(&setup, &self.parameters, &self.mini_batches)
     }
 }

@@ -1,9 +1,10 @@
 //! The process of a peer.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Error, ErrorKind, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::Failure;
 use crate::measure::peers::program::Program;
@@ -16,9 +17,14 @@ pub(super) struct Process {
     from: BufReader<ChildStdout>,
     pub(super) program: Program,
     pub(super) version: String,
-    /// Seconds of all turns, and seconds in which Python prepared their inputs.
-    pub(super) computing: f64,
-    pub(super) preparing: f64,
+}
+
+/// The answer to a request. A peer skips it if preparing takes too long.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Answer<T> {
+    Skipped { skipped: String },
+    Given(T),
 }
 
 /// The first line that a peer prints.
@@ -37,8 +43,7 @@ impl Process {
         let to = child.stdin.take();
         let from = BufReader::new(child.stdout.take().expect("it is piped"));
         let version = String::new();
-        let mut process =
-            Self { child, to, from, program, version, computing: 0.0, preparing: 0.0 };
+        let mut process = Self { child, to, from, program, version };
         match serde_json::from_str(&process.line()?)? {
             Greeting::Version(version) => {
                 process.version = version;
@@ -62,35 +67,40 @@ impl Process {
         }
     }
 
-    fn ask(&mut self, message: &(usize, &[usize], bool)) -> Result<String, Failure> {
+    fn ask<T: DeserializeOwned>(
+        &mut self,
+        message: &(usize, &[usize], bool),
+    ) -> Result<T, Failure> {
         let to = self.to.as_mut().expect("it is open while the process lives");
         writeln!(to, "{}", serde_json::to_string(message)?)?;
         to.flush()?;
-        self.line()
+        match serde_json::from_str(&self.line()?)? {
+            Answer::Given(answer) => Ok(answer),
+            Answer::Skipped { skipped } => Err(Error::new(ErrorKind::TimedOut, skipped).into()),
+        }
     }
 
     /// Makes the peer write the results of mini-batches, each merged from `merged` of the smallest
-    /// size, and resets the seconds. Returns the name of the peer's way to run this size.
+    /// size. Returns the name of the peer's way to run this size.
     pub(super) fn keep(&mut self, merged: usize, numbers: &[usize]) -> Result<String, Failure> {
-        (self.computing, self.preparing) = (0.0, 0.0);
-        Ok(serde_json::from_str(&self.ask(&(merged, numbers, true))?)?)
+        self.ask(&(merged, numbers, true))
     }
 
     /// Runs mini-batches, each merged from `merged` of the smallest size. Reports their seconds.
+    /// Returns the seconds of all, and those in which Python prepared their inputs before.
     pub(super) fn turn(
         &mut self,
         merged: usize,
         mini_batches: &[usize],
         each: &mut Each<'_>,
-    ) -> Result<(), Failure> {
-        let line = self.ask(&(merged, mini_batches, false))?;
-        let seconds: Vec<[f64; 2]> = serde_json::from_str(&line)?;
+    ) -> Result<[f64; 2], Failure> {
+        let seconds: Vec<[f64; 2]> = self.ask(&(merged, mini_batches, false))?;
+        let mut all = [0.0; 2];
         for (&index, [computing, preparing]) in mini_batches.iter().zip(seconds) {
-            self.computing += computing;
-            self.preparing += preparing;
+            all = [all[0] + computing, all[1] + preparing];
             each(index, computing);
         }
-        Ok(())
+        Ok(all)
     }
 }
 

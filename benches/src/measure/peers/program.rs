@@ -17,6 +17,8 @@ pub enum Program {
     PyTorchCuda,
     /// PyTorch on a CUDA device, replaying a captured graph for each mini-batch.
     PyTorchGraphs,
+    /// The same with compiled cells.
+    PyTorchCompiled,
 }
 
 /// Models without decoding; a peer's decoding would mostly measure Python.
@@ -25,7 +27,8 @@ const OTHERS: [&str; 3] = ["bilstm_tagger", "lattice_lstm", "lattice_gru"];
 
 impl Program {
     /// All programs.
-    pub const ALL: [Self; 4] = [Self::PyTorch, Self::DyNet, Self::PyTorchCuda, Self::PyTorchGraphs];
+    pub const ALL: [Self; 5] =
+        [Self::PyTorch, Self::DyNet, Self::PyTorchCuda, Self::PyTorchGraphs, Self::PyTorchCompiled];
 
     /// Returns the name for people.
     pub fn name(self) -> &'static str {
@@ -34,6 +37,7 @@ impl Program {
             Self::DyNet => "DyNet",
             Self::PyTorchCuda => "PyTorch, CUDA",
             Self::PyTorchGraphs => "PyTorch, CUDA graphs",
+            Self::PyTorchCompiled => "PyTorch, CUDA, compiled",
         }
     }
 
@@ -45,6 +49,7 @@ impl Program {
             (Self::DyNet, _) => "dynet-autobatch",
             (Self::PyTorchCuda, _) => "pytorch-cuda",
             (Self::PyTorchGraphs, _) => "pytorch-cuda-graphs",
+            (Self::PyTorchCompiled, _) => "pytorch-cuda-compiled",
         }
     }
 
@@ -53,6 +58,7 @@ impl Program {
         match system {
             "pytorch-cuda" => Some(Self::PyTorchCuda),
             "pytorch-cuda-graphs" => Some(Self::PyTorchGraphs),
+            "pytorch-cuda-compiled" => Some(Self::PyTorchCompiled),
             system if system.starts_with("pytorch-") => Some(Self::PyTorch),
             system if system.starts_with("dynet-") => Some(Self::DyNet),
             _ => None,
@@ -63,13 +69,17 @@ impl Program {
     pub fn rival(self) -> System {
         match self {
             Self::PyTorch | Self::DyNet => System::Edbatch,
-            Self::PyTorchCuda | Self::PyTorchGraphs => System::Cuda,
+            Self::PyTorchCuda | Self::PyTorchGraphs | Self::PyTorchCompiled => System::Cuda,
         }
     }
 
     /// Returns true if its script contains a model.
     pub fn knows(self, model: &str) -> bool {
         let has = |models: &[&str]| models.contains(&model);
+        if self == Self::PyTorchCompiled {
+            // The others have no cell of their own in the script.
+            return has(&TREES) || has(&OTHERS[1..]);
+        }
         // DyNet does not batch the matrix products of `mv_rnn`.
         has(&TREES) || has(&OTHERS) || (self != Self::DyNet && model == "mv_rnn")
     }
@@ -86,7 +96,7 @@ impl Program {
                 "import torch; print(torch.__version__)",
                 "import torch (python3 -m pip install torch)",
             ),
-            Self::PyTorchCuda | Self::PyTorchGraphs => (
+            Self::PyTorchCuda | Self::PyTorchGraphs | Self::PyTorchCompiled => (
                 "import torch; assert torch.cuda.is_available(); print(torch.__version__)",
                 "import torch with a CUDA device",
             ),
@@ -122,6 +132,7 @@ impl Program {
             Self::DyNet => ("dynet_peer.py", &[]),
             Self::PyTorchCuda => ("pytorch.py", &["cuda"]),
             Self::PyTorchGraphs => ("pytorch.py", &["cuda-graphs"]),
+            Self::PyTorchCompiled => ("pytorch.py", &["cuda-compiled"]),
         };
         script_on(folder, script, options)
     }

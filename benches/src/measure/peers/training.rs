@@ -22,6 +22,8 @@ const TOLERANCE: f64 = 1e-4;
 pub struct Twin {
     folder: TempDir,
     process: Process,
+    /// Seconds of steps, and seconds in which Python prepared them.
+    seconds: [f64; 2],
     difference: f64,
 }
 
@@ -43,7 +45,7 @@ impl Twin {
             _ => "pytorch_training.py",
         };
         let process = Process::start(program, script_on(folder.path(), script, &[]))?;
-        Ok(process.map(|process| Self { folder, process, difference: 0.0 }))
+        Ok(process.map(|process| Self { folder, process, seconds: [0.0; 2], difference: 0.0 }))
     }
 
     /// Trains on the first mini-batches. Fails if the losses differ from ours.
@@ -65,19 +67,20 @@ impl Twin {
 
     /// Trains on a mini-batch. Returns the seconds.
     pub fn step(&mut self, number: usize) -> Result<f64, Failure> {
-        let mut seconds = 0.0;
-        self.process.turn(1, &[number], &mut |_, took| seconds += took)?;
-        Ok(seconds)
+        let [computing, preparing] = self.process.turn(1, &[number], &mut |_, _| {})?;
+        self.seconds[0] += computing;
+        self.seconds[1] += preparing;
+        Ok(computing)
     }
 
     /// Returns the record of a speed in instances a second.
     pub fn record(self, instances_per_second: f64) -> TrainingPeer {
-        let Self { process: Process { program, version, preparing, computing, .. }, .. } = &self;
+        let Self { process: Process { program, version, .. }, seconds, .. } = &self;
         TrainingPeer {
             program: program.name().into(),
             version: version.clone(),
             instances_per_second,
-            prepared_instances_per_second: instances_per_second / (1.0 + preparing / computing),
+            prepared_instances_per_second: instances_per_second / (1.0 + seconds[1] / seconds[0]),
             difference: self.difference,
         }
     }

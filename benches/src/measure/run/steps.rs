@@ -84,7 +84,7 @@ pub fn steps<'a>(options: &'a Options, families: &'a [Family]) -> Result<Vec<Ste
     if wants(Part::Soak) {
         let seconds = options.seconds_of_soak();
         all.add(format!("soak: {seconds} s"), Pace::Long, 1.0, move |_, _, say| {
-            Ok(Some(vec![Figures::Soak(soak(families, seconds, say)?)]))
+            Ok(vec![Figures::Soak(soak(families, seconds, say)?)])
         });
     }
     Part::DEVICE[3..].iter().filter(|&&part| wants(part)).for_each(|&part| all.on_device(part));
@@ -100,12 +100,7 @@ impl<'a> Steps<'a> {
         name: String,
         pace: Pace,
         weight: f64,
-        visit: impl FnMut(
-            &mut Context<'a>,
-            Option<f64>,
-            Say<'_>,
-        ) -> Result<Option<Vec<Figures>>, Failure>
-        + 'a,
+        visit: impl FnMut(&mut Context<'a>, Option<f64>, Say<'_>) -> Result<Vec<Figures>, Failure> + 'a,
     ) {
         self.steps.push(Step { name, pace, weight, visit: RefCell::new(Box::new(visit)) });
     }
@@ -116,7 +111,7 @@ impl<'a> Steps<'a> {
         weight: f64,
         mut visit: impl FnMut(Say<'_>) -> Result<Vec<Figures>, Failure> + 'a,
     ) {
-        self.add(name, Pace::Once, weight, move |_, _, say| visit(say).map(Some));
+        self.add(name, Pace::Once, weight, move |_, _, say| visit(say));
     }
 
     /// Returns all workloads in all sizes.
@@ -143,7 +138,9 @@ impl<'a> Steps<'a> {
             };
         for size in self.sizes(Part::Throughput) {
             let systems = self.options.systems(Part::Throughput, size.2);
-            self.timed(part, size, systems, 6.0, figures);
+            // A device is measured in few sizes.
+            let weight = if self.options.gpu { 18.0 } else { 6.0 };
+            self.timed(part, size, systems, weight, figures);
         }
     }
 
@@ -176,7 +173,7 @@ impl<'a> Steps<'a> {
         self.add(name, Pace::Laps, weight, move |context, seconds, say| {
             let measured = context.timed(family, &setting, seconds, &mut laps, say)?;
             let each = |(throughput, breakdown)| figures(throughput, breakdown);
-            Ok(measured.map(|measured| measured.into_iter().flat_map(each).collect()))
+            Ok(measured.into_iter().flat_map(each).collect())
         });
     }
 
@@ -188,12 +185,12 @@ impl<'a> Steps<'a> {
         let on_cuda = if first.rival().on_cuda().is_some() { " on cuda" } else { "" };
         let whole = if options.whole { " (whole)" } else { "" };
         let name = format!("peers{on_cuda}: {} or more{whole}", sized(family, hidden, batch));
-        self.add(name, Pace::Laps, 4.0, move |context, _, say| {
+        let weight = if options.gpu { 45.0 } else { 4.0 };
+        self.add(name, Pace::Laps, weight, move |context, _, say| {
             let (device, whole) = (context.device, options.whole);
             let seconds = options.seconds() / LAPS as f64;
             let setting = Peers { programs: &programs, hidden, batch, seconds, whole, device };
-            let measured = peers(family, setting, &mut laps, say)?;
-            Ok(measured.map(|peers| peers.into_iter().map(Figures::Peer).collect()))
+            peers(family, setting, &mut laps, say)
         });
     }
 
@@ -285,7 +282,7 @@ impl<'a> Steps<'a> {
                         let seconds = seconds.unwrap_or(30.0);
                         let size = (hidden, batch, threads);
                         let measured = training(family, size, &peers, seconds, say)?;
-                        Ok(Some(vec![Figures::Training(measured)]))
+                        Ok(vec![Figures::Training(measured)])
                     });
                 }
             }
@@ -295,20 +292,21 @@ impl<'a> Steps<'a> {
     /// Adds a part for a device, with a limit of its duration.
     fn on_device(&mut self, part: Part) {
         let (options, families) = (self.options, self.families);
-        let max_seconds = match part {
-            Part::Stress if options.device == DeviceKind::Emulated => 2.0,
-            Part::Probe => 60.0,
-            Part::Latencies => 120.0,
-            Part::Stress => 180.0,
-            Part::Sanitize => 300.0,
-            _ => 240.0,
+        // A run of ten minutes has the time of the weights for each part.
+        let (weight, max_seconds) = match part {
+            Part::Stress if options.device == DeviceKind::Emulated => (2.0, 2.0),
+            Part::Probe => (5.0, 60.0),
+            Part::Latencies => (10.0, 120.0),
+            Part::Stress => (30.0, 180.0),
+            Part::Sanitize => (30.0, 300.0),
+            _ => (90.0, 240.0),
         };
-        self.add(part.name(), Pace::Long, max_seconds, move |context, seconds, say| {
+        self.add(part.name(), Pace::Long, weight, move |context, seconds, say| {
             let device = context.device.ok_or("no device was opened")?;
             let seconds = seconds.map_or(max_seconds, |seconds| seconds.min(max_seconds));
             let until = Instant::now() + Duration::from_secs_f64(seconds);
             let findings = findings(part, options, device, families, until, say);
-            Ok(Some(findings.into_iter().map(Figures::Device).collect()))
+            Ok(findings.into_iter().map(Figures::Device).collect())
         });
     }
 }
