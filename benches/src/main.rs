@@ -189,14 +189,7 @@ fn measure<'a>(
         let (of, time) = (steps.len(), clock(started.elapsed()));
         let line = format!("{number:>3}/{of} {time}{left} {name}: {}", outcome(&figures));
         bar.suspend(|| writeln!(std::io::stdout(), "{line}"))?;
-        let record = |figures| {
-            let mut machine = machine.clone();
-            if !Sorted::of([&figures]).is_of_device() {
-                machine.device = "cpu".into();
-            }
-            Record { figures, step: name.into(), machine }
-        };
-        journal.add(figures.into_iter().map(record).collect())
+        journal.add(figures.into_iter().map(|of| record(of, name, machine.clone())).collect())
     };
     // The figures of incomplete steps, and the seconds of their last laps.
     let mut pending: BTreeMap<&str, (Vec<Figures>, f64)> = BTreeMap::new();
@@ -222,20 +215,14 @@ fn measure<'a>(
         if fits {
             now("");
             let began = Instant::now();
-            let visited = step.visit(&mut context, seconds, &mut |what| {
-                if step.pace == Pace::Long {
-                    bar.suspend(|| println!("{what}"));
-                } else {
-                    now(&format!(": {what}"));
-                }
+            let visited = step.visit(&mut context, seconds, &mut |what| match step.pace {
+                Pace::Long => bar.suspend(|| println!("{what}")),
+                _ => now(&format!(": {what}")),
             });
             let figures = match visited {
                 Ok(figures) if figures.is_empty() => continue,
                 Ok(figures) => figures,
-                Err(failure) if options.gpu => {
-                    let note = failure.to_string();
-                    vec![Figures::Device(Finding::new("run", name, Outcome::Failed, note))]
-                }
+                Err(failure) if options.gpu => vec![failed(name, &failure)],
                 Err(error) => {
                     failure = Some(error);
                     break;
@@ -257,6 +244,18 @@ fn measure<'a>(
     }
     bar.finish_and_clear();
     failure.map_or(Ok(()), Err)
+}
+
+/// The figure of a step that failed.
+fn failed(step: &str, failure: &Failure) -> Figures {
+    Figures::Device(Finding::new("run", step, Outcome::Failed, failure.to_string()))
+}
+
+fn record(figures: Figures, step: &str, mut machine: Machine) -> Record {
+    if !Sorted::of([&figures]).is_of_device() {
+        machine.device = "cpu".into();
+    }
+    Record { figures, step: step.into(), machine }
 }
 
 /// Formats a duration in minutes and seconds.

@@ -14,9 +14,9 @@ use edbatch_runtime::kernels::{Level, roofline};
 use crate::Failure;
 use crate::measure::families::Family;
 use crate::measure::flops::flops;
-use crate::measure::passes::{PEERS, Pass};
+use crate::measure::passes::Pass;
 use crate::measure::peers::program::Program;
-use crate::measure::peers::training::{COMPARED, Twin};
+use crate::measure::peers::training::{COMPARED, Twin, steps};
 use crate::measure::systems::weights;
 use crate::measure::workload::{MiniBatch, Part};
 use crate::record::Case;
@@ -60,13 +60,7 @@ pub fn training(
         let losses = passes.losses(COMPARED)?;
         twins.iter_mut().try_for_each(|twin| twin.compare(&losses))?;
     }
-    let mut step = |number| {
-        let mut seconds = [0.0; PEERS.len()];
-        for (twin, seconds) in twins.iter_mut().zip(&mut seconds) {
-            *seconds = twin.step(number)?;
-        }
-        Ok(seconds)
-    };
+    let mut step = |number| steps(&mut twins, number);
     passes.pass(&mut step)?;
     let (mut all, mut peaks, began): (Vec<Pass>, _, _) = (vec![], vec![], Instant::now());
     while all.len() < 3 || (all.len() < MAX_PASSES && began.elapsed().as_secs_f64() < seconds) {

@@ -50,8 +50,8 @@ fn a_missing_device_is_one_error_that_says_what_to_install() {
     assert!(printed.is_empty() && !run.json.exists());
 }
 
-/// Everything that needs no GPU, on the emulated device, in half a minute: throughput has fewer laps
-/// if the machine is slow.
+/// Everything that needs no GPU, on the emulated device, in half a minute: throughput has fewer
+/// laps if the machine is slow.
 #[test]
 fn a_rehearsal_writes_figures_for_every_part() {
     if !has_compiler() {

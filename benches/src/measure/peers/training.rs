@@ -6,7 +6,7 @@ use edbatch_runtime::Parameters;
 use tempfile::TempDir;
 
 use crate::Failure;
-use crate::measure::passes::{Passes, RATE};
+use crate::measure::passes::{PEERS, Passes, RATE};
 use crate::measure::peers::process::Process;
 use crate::measure::peers::program::{Program, script_on};
 use crate::measure::peers::{difference, filled};
@@ -84,4 +84,13 @@ impl Twin {
             difference: self.difference,
         }
     }
+}
+
+/// Trains all programs on a mini-batch. Returns the seconds of each.
+pub fn steps(twins: &mut [Twin], number: usize) -> Result<[f64; PEERS.len()], Failure> {
+    let mut seconds = [0.0; PEERS.len()];
+    for (twin, seconds) in twins.iter_mut().zip(&mut seconds) {
+        *seconds = twin.step(number)?;
+    }
+    Ok(seconds)
 }

@@ -47,7 +47,8 @@ impl Imports {
                 (names.filter(|name| name != "lib" && name != "mod").collect(), code(text))
             })
             .collect();
-        let (mut all, uses) = (Self::default(), Regex::new(r"(pub\S* )?\buse ([^;]+);").unwrap());
+        let (mut all, uses) =
+            (Self::default(), Regex::new(r"(?m)^\s*(pub\S* )?use ([^;]+);").unwrap());
         let inline = Regex::new(r"\b(?:crate|super)(?:::\w+)+").unwrap();
         for (module, text) in &files {
             let mut paths = Vec::new();
