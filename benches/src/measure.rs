@@ -13,7 +13,6 @@ pub mod gpu;
 pub mod growth;
 pub mod live;
 pub mod options;
-pub mod passes;
 pub mod peers;
 pub mod plain;
 pub mod policies;

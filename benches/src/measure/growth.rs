@@ -19,7 +19,7 @@ use crate::measure::workload::{MiniBatch, Part, Workload};
 use crate::record::Growth;
 
 /// The models measured: one for trees, one for chains, one for lattices.
-pub const GROWING: [&str; 3] = ["tree_lstm", "bilstm_tagger", "lattice_lstm"];
+pub const SOME_OF_EACH: [&str; 3] = ["tree_lstm", "bilstm_tagger", "lattice_lstm"];
 
 /// Approximate numbers of nodes.
 const NODES: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];

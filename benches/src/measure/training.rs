@@ -14,17 +14,13 @@ use edbatch_runtime::kernels::{Level, roofline};
 use crate::Failure;
 use crate::measure::families::Family;
 use crate::measure::flops::flops;
-use crate::measure::passes::Pass;
 use crate::measure::peers::program::Program;
 use crate::measure::peers::training::{COMPARED, Twin, steps};
 use crate::measure::systems::weights;
-use crate::measure::workload::{MiniBatch, Part};
+use crate::measure::workload::{MiniBatch, Part, Pass};
 use crate::record::Case;
 use crate::record::training::Training;
 use crate::spread::Spread;
-
-/// The models measured: one for trees, one for chains, one for lattices.
-pub const TRAINED: [&str; 3] = ["tree_lstm", "bilstm_tagger", "lattice_lstm"];
 
 /// The maximum number of passes.
 const MAX_PASSES: usize = 9;

@@ -6,11 +6,10 @@ use edbatch_runtime::Parameters;
 use tempfile::TempDir;
 
 use crate::Failure;
-use crate::measure::passes::{PEERS, Passes, RATE};
 use crate::measure::peers::process::Process;
 use crate::measure::peers::program::{Program, script_on};
 use crate::measure::peers::{difference, filled};
-use crate::measure::workload::{MiniBatch, Workload};
+use crate::measure::workload::{MiniBatch, PEERS, Passes, RATE, Workload};
 use crate::record::training::TrainingPeer;
 
 /// The number of first steps whose losses are compared.

@@ -10,9 +10,8 @@ use crate::measure::cells::cells;
 use crate::measure::counts::{counts, counts_of_file, published};
 use crate::measure::families::Family;
 use crate::measure::gpu::findings;
-use crate::measure::growth::{GROWING, growth};
+use crate::measure::growth::{SOME_OF_EACH, growth};
 use crate::measure::options::{DeviceKind, Options, Part};
-use crate::measure::passes::PEERS;
 use crate::measure::peers::program::Program;
 use crate::measure::peers::{self, Peers, peers};
 use crate::measure::policies::{Effort, learning};
@@ -21,7 +20,8 @@ use crate::measure::rounds::LAPS;
 use crate::measure::soak::soak;
 use crate::measure::systems::System;
 use crate::measure::throughput;
-use crate::measure::training::{TRAINED, training};
+use crate::measure::training::training;
+use crate::measure::workload::PEERS;
 use crate::paper::CORTEX;
 use crate::record::{Breakdown, Figures, Throughput};
 
@@ -214,7 +214,7 @@ impl<'a> Steps<'a> {
 
     fn growth(&mut self) {
         let (options, families) = (self.options, self.families);
-        let chosen = families.iter().filter(|family| GROWING.contains(&family.model));
+        let chosen = families.iter().filter(|family| SOME_OF_EACH.contains(&family.model));
         let mut chosen: Vec<&Family> = chosen.collect();
         chosen.dedup_by_key(|family| family.model);
         for family in chosen {
@@ -264,7 +264,7 @@ impl<'a> Steps<'a> {
     /// Adds a step for each trained model, size and number of threads.
     fn training(&mut self) {
         let (options, families) = (self.options, self.families);
-        let trained = families.iter().filter(|family| TRAINED.contains(&family.model));
+        let trained = families.iter().filter(|family| SOME_OF_EACH.contains(&family.model));
         let mut trained: Vec<&Family> = trained.collect();
         trained.dedup_by_key(|family| family.model);
         let peers = PEERS.into_iter().filter(|_| options.peers && !trained.is_empty());
