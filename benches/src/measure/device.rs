@@ -62,9 +62,9 @@ impl Device {
         let (sms, size) = match self {
             Self::Cuda(probe) => {
                 let Hardware { sms, shared_bytes, .. } = *probe.hardware();
-                (sms, cuda::team_size(program, sms, shared_bytes, 0))
+                (sms, cuda::team_size(program, sms, shared_bytes))
             }
-            Self::Emulated(device) => (device.sms(), device.team_size(program, 0)),
+            Self::Emulated(device) => (device.sms(), device.team_size(program)),
         };
         (sms / size.blocks) as usize
     }

@@ -60,8 +60,8 @@ pub enum System {
     Cuda,
     /// One engine per CPU thread, all on one CUDA device; each runs whole mini-batches
     CudaAcross,
-    /// cuda with one launch for each wave
-    CudaWaves,
+    /// cuda with a barrier before each wave
+    CudaBarriers,
     /// cuda with folded tables
     CudaFolded,
     /// cuda on tensor cores, with operands rounded to TF32
@@ -165,7 +165,7 @@ impl System {
 
     /// All variants of our system on a CUDA device.
     pub const DEVICE: [Self; 5] =
-        [Self::Cuda, Self::CudaAcross, Self::CudaWaves, Self::CudaFolded, Self::CudaTf32];
+        [Self::Cuda, Self::CudaAcross, Self::CudaBarriers, Self::CudaFolded, Self::CudaTf32];
 
     /// Returns the name on the command line.
     pub fn name(self) -> String {
@@ -192,7 +192,7 @@ impl System {
         let options = CudaOptions::new().on_compile(report);
         match self {
             Self::Cuda | Self::CudaAcross | Self::CudaFolded => Some(options),
-            Self::CudaWaves => Some(options.driver(Driver::Waves)),
+            Self::CudaBarriers => Some(options.driver(Driver::Barriers)),
             Self::CudaTf32 => Some(options.precision(DevicePrecision::Tf32)),
             _ => None,
         }

@@ -17,7 +17,7 @@ const PAIRS: [(System, System, &str); 12] = [
     (System::Edbatch, System::NoKernel, "kernel"),
     (System::Folded, System::Edbatch, "tables folded"),
     (System::Bf16, System::Edbatch, "bf16"),
-    (System::Edbatch, System::CudaWaves, "teams"),
+    (System::Edbatch, System::CudaBarriers, "teams"),
     (System::CudaTf32, System::Edbatch, "tf32"),
 ];
 

@@ -1,11 +1,11 @@
-//! The CUDA backend: one launch for all parts of a round, or one launch per wave of each part.
+//! The CUDA backend: one launch for all parts of a round.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use edbatch_layout::{Lifetimes, Plan, Program, Step, Want};
 use edbatch_runtime::kernels::ArgMax;
-use edbatch_runtime::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, span};
+use edbatch_runtime::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Part};
 
 use super::command_list::{CommandList, NOT_FINITE};
 use super::device::{Arguments, Device, TeamPart};
@@ -93,26 +93,13 @@ impl<D: Device> Cuda<D> {
     fn launch(&mut self, slots: impl Iterator<Item = usize>) -> Result<(), BackendError> {
         let Self { loaded, slots: all, parts, .. } = self;
         let device = &*loaded.device;
-        let Some(kernel) = loaded.team_kernel() else {
-            let mut slots = slots;
-            let launched = slots.try_for_each(|slot| {
-                let Slot { commands, memory, .. } = &all[slot];
-                let _span = span!(TRACE, "launch", words = commands.words().len() as u64);
-                let to = memory.device_commands.memory.as_ref().expect("reserved");
-                let from = memory.commands.memory.as_ref().expect("reserved");
-                loaded.launch_waves(commands, memory.arguments(loaded), to, from)
-            });
-            // Launches use the memory of the slots until they have ended, also after an error.
-            let _span = span!(TRACE, "wait");
-            return Ok(device.wait().and(launched)?);
-        };
         parts.clear();
         parts.extend(slots.map(|slot| {
             let Slot { commands, memory, .. } = &all[slot];
             let device_commands = memory.device_commands.address(device);
             TeamPart::new(commands, memory.arguments(loaded), device_commands)
         }));
-        Ok(device.team_pool().run(&kernel, parts)?)
+        Ok(device.team_pool().run(&loaded.team_kernel(), parts)?)
     }
 }
 
@@ -191,7 +178,7 @@ impl<D: Device> Slot<D> {
     fn reserve(&mut self, loaded: &Loaded<D>) -> Result<(), BackendError> {
         let Self { memory, commands, .. } = self;
         let device = &*loaded.device;
-        // Teams copy the list four words at a time; for launches of waves, the driver copies it.
+        // Teams copy the list four words at a time.
         let words = commands.words().len().next_multiple_of(4);
         let to = memory.commands.reserve(device, words)?;
         device.host_mut(to)[..commands.words().len()].copy_from_slice(commands.words());
@@ -244,7 +231,6 @@ impl<D: Device> PlanMemory<D> {
             stayed_before: self.stay[1].address(device),
             outputs: self.outputs.address(device),
             indices: self.indices.address(device),
-            wave: 0,
         }
     }
 }
@@ -255,7 +241,6 @@ mod tests {
     use edbatch_layout::CellStyle;
     use edbatch_testing::Subject;
 
-    use super::super::Driver;
     use super::super::emulated::Emulated;
     use super::super::waves::waves;
     use super::*;
@@ -266,38 +251,36 @@ mod tests {
         let subject = Subject::random(5);
         let program = Program::new(subject.network.clone(), CellStyle::Planned).unwrap();
         let program = Arc::new(program);
-        for driver in [Driver::Teams, Driver::Waves] {
-            let options = CudaOptions::new().driver(driver);
-            let device = Arc::new(Emulated::new(7));
-            let device = match Cuda::new(&[device], &program, &subject.parameters, &options) {
-                Ok(device) => device,
-                Err(error) => return edbatch_testing::skip(&error.to_string()),
-            };
-            let nodes = (0..subject.graph.nodes()).map(NodeId::new);
-            let wanted: Vec<_> = nodes.map(|node| (node.into(), Want::Elements)).collect();
-            let plan = subject.plan(&program, &device, &wanted);
-            let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
-            let run = |waves: &[u32]| -> Vec<u32> {
-                // A new arena, which holds NaN.
-                let mut fork = Cuda::on(device.loaded.clone(), device.devices.clone());
-                let loaded = fork.loaded.clone();
-                let (slot, rows) = (fork.slot(0), (given.initial.len(), 0));
-                let Loaded { program, table, device, .. } = &*loaded;
-                slot.commands.write_in_waves(program, table, &plan, waves, rows).unwrap();
-                slot.give(device, &given).unwrap();
-                slot.reserve(&loaded).unwrap();
-                fork.launch([0].into_iter()).unwrap();
-                fork.slot(0).find_wanted(&loaded, &plan);
-                let outputs = fork.outputs(0, &plan);
-                let fields = (0..wanted.len()).flat_map(|value| outputs.fields(value));
-                fields.flatten().map(|x| x.to_bits()).collect()
-            };
-            let right = waves(&program, &plan);
-            let expected = run(&right);
-            assert!(right.iter().any(|&wave| wave > 0), "the plan has several waves");
-            assert!((0..3).all(|_| run(&right) == expected));
-            let wrong = vec![0; right.len()];
-            assert!((0..3).any(|_| run(&wrong) != expected));
-        }
+        let options = CudaOptions::new();
+        let device = Arc::new(Emulated::new(7));
+        let device = match Cuda::new(&[device], &program, &subject.parameters, &options) {
+            Ok(device) => device,
+            Err(error) => return edbatch_testing::skip(&error.to_string()),
+        };
+        let nodes = (0..subject.graph.nodes()).map(NodeId::new);
+        let wanted: Vec<_> = nodes.map(|node| (node.into(), Want::Elements)).collect();
+        let plan = subject.plan(&program, &device, &wanted);
+        let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
+        let run = |waves: &[u32]| -> Vec<u32> {
+            // A new arena, which holds NaN.
+            let mut fork = Cuda::on(device.loaded.clone(), device.devices.clone());
+            let loaded = fork.loaded.clone();
+            let (slot, rows) = (fork.slot(0), (given.initial.len(), 0));
+            let Loaded { program, table, device, .. } = &*loaded;
+            slot.commands.write_in_waves(program, table, &plan, waves, rows).unwrap();
+            slot.give(device, &given).unwrap();
+            slot.reserve(&loaded).unwrap();
+            fork.launch([0].into_iter()).unwrap();
+            fork.slot(0).find_wanted(&loaded, &plan);
+            let outputs = fork.outputs(0, &plan);
+            let fields = (0..wanted.len()).flat_map(|value| outputs.fields(value));
+            fields.flatten().map(|x| x.to_bits()).collect()
+        };
+        let right = waves(&program, &plan);
+        let expected = run(&right);
+        assert!(right.iter().any(|&wave| wave > 0), "the plan has several waves");
+        assert!((0..3).all(|_| run(&right) == expected));
+        let wrong = vec![0; right.len()];
+        assert!((0..3).any(|_| run(&wrong) != expected));
     }
 }

@@ -128,9 +128,7 @@ impl CommandList {
         &self.words
     }
 
-    /// Returns the number of waves. [`Driver::Waves`] makes one launch for each of them.
-    ///
-    /// [`Driver::Waves`]: crate::Driver::Waves
+    /// Returns the number of waves.
     #[must_use]
     pub fn waves(&self) -> usize {
         self.words.first().map_or(0, |&waves| waves as usize)

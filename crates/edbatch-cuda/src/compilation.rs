@@ -10,7 +10,7 @@ use super::CudaError;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Compilation {
-    /// The kernel's name: `plan_kernel` for teams, `wave_kernel` for waves.
+    /// The kernel's name: `plan_kernel` of models, `probe_kernel` of measurements.
     pub kernel: String,
     /// The architecture, such as `sm_90`.
     pub architecture: String,

@@ -8,23 +8,17 @@ use super::compilation::OnCompile;
 use super::team_pool::TeamPool;
 
 /// The headers that a source may include, by name.
-pub(crate) const HEADERS: [(&str, &str); 16] = [
-    ("attention.h", include_str!("kernels/attention.h")),
+pub(crate) const HEADERS: [(&str, &str); 10] = [
     ("barrier.h", include_str!("kernels/barrier.h")),
     ("block.h", include_str!("kernels/block.h")),
     ("copies.h", include_str!("kernels/copies.h")),
     ("functions.h", include_str!("kernels/functions.h")),
     ("job.h", include_str!("kernels/job.h")),
-    ("launch.h", include_str!("kernels/launch.h")),
-    ("matmul.h", include_str!("kernels/matmul.h")),
-    ("normalize.h", include_str!("kernels/normalize.h")),
     ("outputs.h", include_str!("kernels/outputs.h")),
-    ("product.h", include_str!("kernels/product.h")),
-    ("reduce.h", include_str!("kernels/reduce.h")),
-    ("resident.h", include_str!("kernels/resident.h")),
+    ("small.h", include_str!("kernels/small.h")),
+    ("steps.h", include_str!("kernels/steps.h")),
     ("team.h", include_str!("kernels/team.h")),
     ("tf32.h", include_str!("kernels/tf32.h")),
-    ("waves.h", include_str!("kernels/waves.h")),
 ];
 
 /// Bytes of shared memory before the resident weights of a block: `SHARED` of `kernels/block.h`.
@@ -45,8 +39,6 @@ pub(crate) struct Source {
 /// The kernel of a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kernel {
-    /// `wave_kernel` of `kernels/launch.h`, which runs one wave of a plan.
-    Wave,
     /// `plan_kernel` of `kernels/team.h`, which runs whole plans.
     Plan,
     /// `probe_kernel` of `kernels/probe.cu`, which measures an NVIDIA device.
@@ -57,7 +49,6 @@ impl Kernel {
     /// Returns the name of the kernel's function.
     pub(crate) fn name(self) -> &'static CStr {
         match self {
-            Self::Wave => c"wave_kernel",
             Self::Plan => c"plan_kernel",
             Self::Probe => c"probe_kernel",
         }
@@ -109,8 +100,6 @@ pub(crate) struct Arguments {
     pub(crate) outputs: u64,
     /// The argmax indices of wanted values, in host memory.
     pub(crate) indices: u64,
-    /// The wave to run, for [`Kernel::Wave`].
-    pub(crate) wave: u32,
 }
 
 /// The arguments of a launch of teams: `TeamArguments` of `kernels/team.h`.
@@ -166,11 +155,10 @@ impl TeamPart {
 /// The size of the two barriers of a team, `TeamBarrier` of `kernels/team.h`, in words.
 pub(crate) const TEAM_BARRIER_WORDS: usize = 32;
 
-/// A device: memory, programs, an in-order stream for launches of waves, and a stream per team.
+/// A device: memory, programs, and a stream per team.
 ///
 /// *Contract*: `Arguments` contain addresses of memory of this device. The memory lives until the
-/// launch has ended, and the source accesses nothing outside of it. A launch of waves has ended
-/// when a following [`wait`](Self::wait) returns; a launch of teams has ended when
+/// launch has ended, and the source accesses nothing outside of it. A launch has ended when
 /// [`TeamPool::run`] returns. Until then the host neither accesses memory that the launch accesses,
 /// except by [`word`](Self::word), nor drops it.
 pub(crate) trait Device: Send + Sync + 'static {
@@ -195,22 +183,12 @@ pub(crate) trait Device: Send + Sync + 'static {
     /// If the memory cannot be allocated.
     fn memory(&self, bytes: usize, side: MemorySide) -> Result<Self::Memory, CudaError>;
 
-    /// Copies words to the start of memory, which may be of either [`MemorySide`]. Waits for all
-    /// earlier launches of waves, and for the copy itself.
+    /// Copies words to the start of memory, which may be of either [`MemorySide`], and waits for the
+    /// copy.
     ///
     /// # Errors
     /// If the memory is shorter than `words`, or the driver reports an error.
     fn fill(&self, memory: &Self::Memory, words: &[u32]) -> Result<(), CudaError>;
-
-    /// Copies the first words of host memory to memory of this device, after all earlier launches
-    /// of waves and before the later ones. The host does not wait.
-    ///
-    /// # Errors
-    /// If the driver reports an error.
-    ///
-    /// # Panics
-    /// If `from` is not of [`MemorySide::Host`], or one of the two is too short.
-    fn copy(&self, to: &Self::Memory, from: &Self::Memory, words: usize) -> Result<(), CudaError>;
 
     /// Returns host memory as words.
     ///
@@ -268,22 +246,4 @@ pub(crate) trait Device: Send + Sync + 'static {
     /// # Errors
     /// If one of them failed.
     fn is_idle(&self, stream: usize) -> Result<bool, CudaError>;
-
-    /// Launches a program's `wave_kernel` after all earlier launches of waves. The calling thread
-    /// must have allocated or copied memory of this device before, and used no other device since.
-    ///
-    /// # Errors
-    /// If `blocks` is 0, or the driver reports an error.
-    fn launch(
-        &self,
-        program: &Self::Program,
-        blocks: u32,
-        arguments: &Arguments,
-    ) -> Result<(), CudaError>;
-
-    /// Waits for all launches of waves.
-    ///
-    /// # Errors
-    /// If one of them failed.
-    fn wait(&self) -> Result<(), CudaError>;
 }

@@ -18,9 +18,7 @@ use libloading::Library;
 use super::CudaError;
 use super::compilation::OnCompile;
 use super::cpp::{Folder, compile, failed};
-use super::device::{
-    Arguments, Device, Kernel, MemorySide, Properties, ROW_BYTES, Source, TeamArguments,
-};
+use super::device::{Device, Kernel, MemorySide, Properties, ROW_BYTES, Source, TeamArguments};
 use super::team_pool::TeamPool;
 
 /// Options of the compiler. Only explicit multiply-adds are fused, as on a GPU.
@@ -116,25 +114,15 @@ impl Emulated {
     }
 }
 
-/// `wave_kernel` of `kernels/launch.h` on the host. Parameters: arguments, blocks, seed.
-type Launch = unsafe extern "C" fn(*const Arguments, u32, u32);
-
 /// `plan_kernel` of `kernels/team.h` on the host. Parameters: arguments, teams, bytes of shared
 /// memory per block, seed, and the block that never arrives at its barrier ([`NONE`] if all do).
 type LaunchTeams = unsafe extern "C" fn(*const TeamArguments, u32, u32, u32, u32);
 
-/// The kernel function that a compiled library exports.
-#[derive(Clone, Copy, Debug)]
-enum Entry {
-    Wave(Launch),
-    Plan(LaunchTeams),
-}
-
 /// A kernel compiled for the host, in a loaded library.
 #[derive(Debug)]
 pub(crate) struct EmulatedProgram {
-    entry: Entry,
-    /// The library that `entry` points into.
+    launch: LaunchTeams,
+    /// The library that `launch` points into.
     _library: Library,
 }
 
@@ -153,16 +141,11 @@ impl Device for Emulated {
         // compiler's.
         let library = unsafe { Library::new(&path) };
         let library = library.map_err(failed("the compiled kernels"))?;
-        let name = source.kernel.name().to_bytes_with_nul();
-        let entry = match source.kernel {
-            // SAFETY: `launch.h` defines the function with the type `Launch`.
-            Kernel::Wave => unsafe { library.get(name) }.map(|found| Entry::Wave(*found)),
-            // SAFETY: `team.h` defines the function with the type `LaunchTeams`.
-            Kernel::Plan => unsafe { library.get(name) }.map(|found| Entry::Plan(*found)),
-            Kernel::Probe => return Err(other_kernel()),
-        };
-        let entry = entry.map_err(failed("a function of the compiled kernels"))?;
-        Ok(EmulatedProgram { entry, _library: library })
+        let name = Kernel::Plan.name().to_bytes_with_nul();
+        // SAFETY: `team.h` defines the function with the type `LaunchTeams`.
+        let launch = unsafe { library.get(name) }.map(|found| *found);
+        let launch = launch.map_err(failed("a function of the compiled kernels"))?;
+        Ok(EmulatedProgram { launch, _library: library })
     }
 
     fn memory(&self, bytes: usize, side: MemorySide) -> Result<HostMemory, CudaError> {
@@ -183,10 +166,6 @@ impl Device for Emulated {
         // contract of `Device`, no slice of `host` is in use while memory is filled.
         unsafe { memory.start.copy_from(NonNull::from(words).cast(), words.len()) };
         Ok(())
-    }
-
-    fn copy(&self, to: &HostMemory, from: &HostMemory, words: usize) -> Result<(), CudaError> {
-        self.fill(to, &self.host(from)[..words])
     }
 
     fn host<'a>(&self, memory: &'a HostMemory) -> &'a [u32] {
@@ -246,38 +225,16 @@ impl Device for Emulated {
             let what = "bytes of shared memory";
             return Err(CudaError::OutOfRange { what, max, got: shared_bytes });
         }
-        let Entry::Plan(launch) = program.entry else { return Err(other_kernel()) };
         let (seed, absent) = (self.next_seed(), self.absent.load(Ordering::Relaxed));
         // SAFETY: the arguments have the layout of `team.h` and at least `teams` parts; by the
         // contract of `Device` the source accesses only the memory that they name.
-        unsafe { launch(arguments, teams as u32, shared_bytes as u32, seed, absent) };
+        unsafe { (program.launch)(arguments, teams as u32, shared_bytes as u32, seed, absent) };
         Ok(())
     }
 
     fn is_idle(&self, _stream: usize) -> Result<bool, CudaError> {
         // A launch returns when it is done.
         Ok(true)
-    }
-
-    fn launch(
-        &self,
-        program: &EmulatedProgram,
-        blocks: u32,
-        arguments: &Arguments,
-    ) -> Result<(), CudaError> {
-        if blocks == 0 {
-            return Err(CudaError::failed("a launch", "expected at least one block"));
-        }
-        let Entry::Wave(launch) = program.entry else { return Err(other_kernel()) };
-        // SAFETY: the arguments have the layout of `block.h`; by the contract of `Device` the
-        // source accesses only the memory that they name.
-        unsafe { launch(arguments, blocks, self.next_seed()) };
-        Ok(())
-    }
-
-    fn wait(&self) -> Result<(), CudaError> {
-        // A launch returns when it is done.
-        Ok(())
     }
 }
 
@@ -332,8 +289,4 @@ impl Drop for HostMemory {
 fn build(folder: &Path, source: &Source, options: &[&str]) -> Result<PathBuf, CudaError> {
     let options = [&OPTIONS[..], options].concat();
     compile(folder, &source.text, &options, "kernels.so")
-}
-
-fn other_kernel() -> CudaError {
-    CudaError::failed("a launch", "the program has a different kernel")
 }

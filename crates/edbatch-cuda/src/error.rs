@@ -91,8 +91,8 @@ pub enum CudaError {
     },
     /// A thread block did not arrive at its team's barrier in time.
     #[error(
-        "barrier timeout: a thread block did not arrive within {timeout:?}; set EDBATCH_CUDA=waves \
-         to launch each wave without barriers"
+        "barrier timeout: a thread block did not arrive within {timeout:?}; run on the CPU to \
+         compare"
     )]
     BarrierTimeout {
         /// The time that the other blocks waited.
@@ -188,8 +188,8 @@ mod tests {
             (CudaError::failed("launching", "refused"), "launching: refused"),
             (
                 CudaError::BarrierTimeout { timeout: Duration::from_secs(2) },
-                "barrier timeout: a thread block did not arrive within 2s; set \
-                 EDBATCH_CUDA=waves to launch each wave without barriers",
+                "barrier timeout: a thread block did not arrive within 2s; run on the CPU to \
+                 compare",
             ),
             (
                 CudaError::OutOfRange { what: "blocks", max: 3, got: 4 },

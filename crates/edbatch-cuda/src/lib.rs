@@ -28,7 +28,8 @@
 //! # Where to read next
 //!
 //! `command_list.rs`, `backend.rs` and `team_pool.rs`; then the kernels: `kernels/block.h`,
-//! `kernels/product.h` and `kernels/team.h`. `unsafe` code is in `emulated.rs`, `nvidia.rs`,
+//! `kernels/small.h`,
+//! `kernels/steps.h` and `kernels/team.h`. `unsafe` code is in `emulated.rs`, `nvidia.rs`,
 //! the files below `nvidia/`, and `nvrtc.rs`.
 
 mod backend;

@@ -17,7 +17,7 @@ use super::source::source;
 use super::store::{Key, Store};
 use super::team_pool::TeamKernel;
 use super::weights::WeightLayout;
-use super::{CudaError, CudaOptions, Driver, nvrtc};
+use super::{CudaError, CudaOptions, nvrtc};
 
 /// A program on a device, shared by all slots and forks on that device.
 pub(super) struct Loaded<D: Device> {
@@ -30,8 +30,9 @@ pub(super) struct Loaded<D: Device> {
     pub(super) folded: Option<D::Memory>,
     /// The bytes of weights and folded tables.
     pub(super) weight_bytes: usize,
-    /// For [`Driver::Teams`]: the placement of the program on teams, and its table on the device.
-    pub(super) teams: Option<(Placement, D::Memory)>,
+    /// The placement of the program on teams, and its table on the device.
+    placement: Placement,
+    places: D::Memory,
 }
 
 /// A program's generated source, before it is compiled.
@@ -39,7 +40,7 @@ struct Generated {
     table: PhaseTable,
     layout: WeightLayout,
     source: Source,
-    /// For [`Driver::Teams`], if the device is known: the placement of the program on teams.
+    /// The placement of the program on teams, if the device is known.
     placement: Option<Placement>,
 }
 
@@ -49,6 +50,8 @@ struct Generated {
 pub struct CompiledKernels {
     /// Bytes of machine code.
     pub bytes: usize,
+    /// Lines of PTX of the longest function, on which the compile time depends.
+    pub longest_function: usize,
     /// The resource usage of the kernel, or `None` if the compiler's log does not contain it.
     pub usage: Option<ResourceUsage>,
     code: Vec<u8>,
@@ -67,7 +70,8 @@ impl CompiledKernels {
         let compiler = nvrtc::compiler()?;
         let binary = compiler.compile(source, architecture, on_compile)?;
         let key = Key::new(source, &nvrtc::OPTIONS, compiler.version, architecture);
-        Ok(Self { bytes: binary.code.len(), usage: binary.usage(), code: binary.code, key })
+        let (usage, longest_function) = (binary.usage(), binary.longest_function());
+        Ok(Self { bytes: binary.code.len(), longest_function, usage, code: binary.code, key })
     }
 
     /// Stores the kernels in the user's cache, where [`nvidia`](super::nvidia()) finds them, and
@@ -84,7 +88,6 @@ impl CompiledKernels {
 }
 
 /// Compiles a program's kernels for an architecture, such as `sm_90`. No device is needed.
-/// [`CudaOptions::driver`] decides, not the environment variable `EDBATCH_CUDA`.
 ///
 /// # Errors
 /// If NVRTC is not installed or does not support the architecture.
@@ -93,7 +96,7 @@ pub fn compile(
     options: &CudaOptions,
     architecture: &str,
 ) -> Result<CompiledKernels, CudaError> {
-    let generated = Generated::new(program, options, options.driver, None);
+    let generated = Generated::new(program, options, None);
     CompiledKernels::of(&generated.source, architecture, options.on_compile)
 }
 
@@ -102,28 +105,19 @@ pub fn compile(
 /// # Errors
 /// If the environment variable `EDBATCH_CUDA` is invalid.
 pub fn kernel_source(program: &Program, options: &CudaOptions) -> Result<String, CudaError> {
-    Ok(Generated::new(program, options, options.chosen_driver()?, None).source.text)
+    options.chosen_driver()?;
+    Ok(Generated::new(program, options, None).source.text)
 }
 
 impl Generated {
-    fn new(
-        program: &Program,
-        options: &CudaOptions,
-        driver: Driver,
-        properties: Option<&Properties>,
-    ) -> Self {
+    fn new(program: &Program, options: &CudaOptions, properties: Option<&Properties>) -> Self {
         let mut table = PhaseTable::new(program);
         let layout = WeightLayout::new(program, &table);
-        let recurrent = match driver {
-            Driver::Teams => Some(recurrent(program, &table)),
-            Driver::Waves => None,
-        };
-        let source = source(program, &table, &layout, recurrent.as_deref(), options.precision);
-        let placement = recurrent.zip(properties).map(|(recurrent, properties)| {
+        let recurrent = recurrent(program, &table);
+        let source = source(program, &table, &layout, &recurrent, options.precision);
+        let placement = properties.map(|&Properties { sms, shared_bytes, .. }| {
             recurrent.iter().for_each(|stack| table.leave_undivided(stack.phase));
-            let phases = table.entries().len();
-            let Properties { sms, shared_bytes, .. } = *properties;
-            Placement::new(&recurrent, phases, sms, shared_bytes, options.min_blocks)
+            Placement::new(&recurrent, table.entries().len(), sms, shared_bytes)
         });
         Self { table, layout, source, placement }
     }
@@ -143,57 +137,41 @@ impl<D: Device> Loaded<D> {
             let why = Box::<dyn Error + Send + Sync>::from(why);
             return Err(BackendError::Other(why.into()));
         }
+        options.chosen_driver()?;
         let Generated { table, layout, source, placement } =
-            Generated::new(&program, options, options.chosen_driver()?, Some(device.properties()));
+            Generated::new(&program, options, Some(device.properties()));
         let kernels = device.compile(&source, options.on_compile)?;
         let packed = layout.packed(program.network(), parameters)?;
         let weight_bytes = size_of_val(packed.as_slice());
         let weights = copied(&*device, &packed)?;
         drop(packed);
-        let teams = placement.map(|placement| {
-            let places = copied(&*device, &placement.table())?;
-            Ok::<_, CudaError>((placement, places))
-        });
-        let teams = teams.transpose()?;
+        let placement = placement.expect("the device is known");
+        let places = copied(&*device, &placement.table())?;
         let folded = None;
-        let mut loaded =
-            Self { device, program, table, kernels, weights, folded, weight_bytes, teams };
+        let mut loaded = Self {
+            device,
+            program,
+            table,
+            kernels,
+            weights,
+            folded,
+            weight_bytes,
+            placement,
+            places,
+        };
         loaded.fold_tables()?;
         Ok(loaded)
     }
 
-    /// Returns the kernel of teams, or `None` for [`Driver::Waves`].
-    pub(super) fn team_kernel(&self) -> Option<TeamKernel<'_, D>> {
-        let (placement, places) = self.teams.as_ref()?;
-        Some(TeamKernel {
+    /// Returns the kernel of teams.
+    pub(super) fn team_kernel(&self) -> TeamKernel<'_, D> {
+        TeamKernel {
             device: &*self.device,
             program: &self.kernels,
-            places: self.device.address(places),
-            blocks: placement.blocks,
-            shared_bytes: placement.shared_bytes,
-        })
-    }
-
-    /// Launches all waves of a command list in host memory, after it is copied to the device.
-    pub(super) fn launch_waves(
-        &self,
-        commands: &CommandList,
-        mut arguments: Arguments,
-        to: &D::Memory,
-        from: &D::Memory,
-    ) -> Result<(), CudaError> {
-        self.device.copy(to, from, commands.words().len())?;
-        arguments.commands = self.device.address(to);
-        // Further blocks would only wait for an SM, so each block takes several jobs instead.
-        let max = BLOCKS_PER_SM * self.device.properties().sms as usize;
-        for wave in 0..commands.waves() {
-            arguments.wave = wave as u32;
-            let blocks = commands.jobs(wave).min(max) as u32;
-            if blocks > 0 {
-                self.device.launch(&self.kernels, blocks, &arguments)?;
-            }
+            places: self.device.address(&self.places),
+            blocks: self.placement.blocks,
+            shared_bytes: self.placement.shared_bytes,
         }
-        Ok(())
     }
 
     /// Computes the program's folded tables.
@@ -218,26 +196,13 @@ impl<D: Device> Loaded<D> {
             weights: device.address(&self.weights),
             ..Arguments::default()
         };
-        match self.team_kernel() {
-            Some(kernel) => {
-                let part = TeamPart::new(&commands, arguments, device.address(&device_commands));
-                device.team_pool().run(&kernel, &[part])?;
-            }
-            None => {
-                let launched = self.launch_waves(&commands, arguments, &device_commands, &words);
-                // Launches use the memory until they have ended, also after an error.
-                device.wait().and(launched)?;
-            }
-        }
+        let part = TeamPart::new(&commands, arguments, device.address(&device_commands));
+        device.team_pool().run(&self.team_kernel(), &[part])?;
         self.weight_bytes += 4 * commands.arena();
         self.folded = Some(folded);
         Ok(())
     }
 }
-
-/// The maximum number of blocks that a launch has per SM. An SM runs two or more of them at a time;
-/// those that end early make room for the rest.
-const BLOCKS_PER_SM: usize = 8;
 
 /// Copies words to new device memory.
 fn copied<D: Device>(device: &D, words: &[u32]) -> Result<D::Memory, CudaError> {

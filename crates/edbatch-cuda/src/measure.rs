@@ -130,7 +130,7 @@ impl ProbeDevice {
     }
 
     /// Returns the nanoseconds between the start and the end of the launches that `launch` makes
-    /// on the stream of waves, measured by the device.
+    /// on the probe's stream, measured by the device.
     ///
     /// # Errors
     /// If `launch` or the driver fails.
@@ -188,7 +188,7 @@ pub struct Launches<'a> {
 }
 
 impl Launches<'_> {
-    /// Launches on a stream of teams, or else on the stream of waves.
+    /// Launches on a stream of teams, or else on the probe's own.
     ///
     /// # Errors
     /// If the driver reports an error.

@@ -16,7 +16,7 @@ use cudarc::driver::{CudaContext, CudaStream, sys};
 
 use super::CudaError;
 use super::compilation::OnCompile;
-use super::device::{Arguments, Device, Kernel, MemorySide, Properties, Source, TeamArguments};
+use super::device::{Device, Kernel, MemorySide, Properties, Source, TeamArguments};
 use super::nvrtc;
 use super::store::{Key, Store};
 use super::team_pool::TeamPool;
@@ -38,7 +38,7 @@ pub(crate) struct Nvidia {
     /// The newest CUDA version that the driver supports, (major, minor).
     driver: (u32, u32),
     context: Arc<CudaContext>,
-    /// The stream of copies and of launches of waves.
+    /// The stream of copies and of the probe.
     stream: Arc<CudaStream>,
     /// The streams of launches of teams, created on first use.
     team_streams: Vec<OnceLock<Arc<CudaStream>>>,
@@ -86,6 +86,11 @@ impl Nvidia {
         let team_streams = (0..properties.sms).map(|_| OnceLock::new()).collect();
         let team_pool = TeamPool::new(properties.sms, TIMEOUT);
         Ok(Self { properties, driver, context, stream, team_streams, team_pool, store })
+    }
+
+    /// Waits for all copies and for launches of the probe on their stream.
+    pub(crate) fn wait(&self) -> Result<(), CudaError> {
+        self.stream.synchronize().map_err(failed("waiting for the device"))
     }
 
     /// Binds the device's context to the calling thread.
@@ -231,16 +236,6 @@ impl Device for Nvidia {
         self.wait()
     }
 
-    fn copy(&self, to: &NvidiaMemory, from: &NvidiaMemory, words: usize) -> Result<(), CudaError> {
-        self.bind()?;
-        assert!(words <= to.words, "{words} words to {}", to.words);
-        let (from, stream) = (&self.host(from)[..words], self.stream.cu_stream());
-        // SAFETY: both allocations have at least this many words; by the contract of `Device` they
-        // live, and the host does not write them, until the launches that follow have ended.
-        unsafe { result::memcpy_htod_async(to.address, from, stream) }
-            .map_err(failed("copying to the device"))
-    }
-
     fn host<'a>(&self, memory: &'a NvidiaMemory) -> &'a [u32] {
         // SAFETY: the allocation has this many initialised words; by the contract of `Device` no
         // launch writes them while the slice is in use.
@@ -311,35 +306,6 @@ impl Device for Nvidia {
             sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
             other => other.result().map(|()| true).map_err(failed("waiting for the device")),
         }
-    }
-
-    fn launch(
-        &self,
-        program: &NvidiaProgram,
-        blocks: u32,
-        arguments: &Arguments,
-    ) -> Result<(), CudaError> {
-        // By contract, the device is bound to this thread already. This saves a call per wave.
-        let mut arguments = *arguments;
-        let parameter: *mut Arguments = &mut arguments;
-        // SAFETY: the kernel takes one parameter, which has the layout of `block.h` and is copied
-        // before the call returns. By the contract of `Device` the memory that it points to lives
-        // until `wait`.
-        let launched = unsafe {
-            result::launch_kernel(
-                program.function,
-                (blocks, 1, 1),
-                (THREADS, 1, 1),
-                0,
-                self.stream.cu_stream(),
-                &mut [parameter.cast::<c_void>()],
-            )
-        };
-        launched.map_err(failed("a launch"))
-    }
-
-    fn wait(&self) -> Result<(), CudaError> {
-        self.stream.synchronize().map_err(failed("waiting for the device"))
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) const PINNED: [((u32, u32), &str); 2] =
 const BLACKWELL: ((u32, u32), &str) = ((12, 8), "nvidia-cuda-nvrtc-cu12==12.8.93");
 
 /// Options, without the architecture. `--fmad=false`: only explicit multiply-adds are fused. `-v`
-/// writes the resource usage of the kernel to the log. Generic lambdas need `-default-device`.
+/// writes the resource usage of each function to the log. Generic lambdas need `-default-device`.
 pub(crate) const OPTIONS: [&str; 4] =
     ["--std=c++17", "--fmad=false", "--ptxas-options=-v", "-default-device"];
 
@@ -74,6 +74,8 @@ struct Functions {
     get_log: Get,
     get_code_size: Size,
     get_code: Get,
+    get_ptx_size: Size,
+    get_ptx: Get,
 }
 
 /// A source that NVRTC compiles: `nvrtcProgram` of `nvrtc.h`.
@@ -91,9 +93,12 @@ pub(crate) struct Binary {
     pub(crate) code: Vec<u8>,
     /// The output of the compiler; empty if it is unknown.
     pub(crate) log: String,
+    /// The assembly that the code was made of; empty if it is unknown.
+    pub(crate) ptx: String,
 }
 
-/// The resource usage of a kernel, from the compiler's log.
+/// The resource usage of a kernel, from the compiler's log: of each resource, the maximum over the
+/// kernel and the functions that it calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ResourceUsage {
@@ -108,16 +113,26 @@ pub struct ResourceUsage {
 impl Binary {
     /// Returns the resource usage of the kernel, or `None` if the log does not contain it.
     pub(crate) fn usage(&self) -> Option<ResourceUsage> {
-        let before = |what: &str| {
-            let words = self.log.split(what).next().filter(|text| text.len() < self.log.len())?;
-            words.split_whitespace().next_back()?.parse().ok()
+        let most = |what: &str| {
+            let texts: Vec<_> = self.log.split(what).collect();
+            let numbers = texts.split_last()?.1.iter();
+            numbers.filter_map(|text| text.split_whitespace().next_back()?.parse().ok()).max()
         };
-        let [stores, loads] = [" bytes spill stores", " bytes spill loads"].map(before);
+        let [stores, loads] = [" bytes spill stores", " bytes spill loads"].map(most);
         Some(ResourceUsage {
-            registers: before(" registers")?,
+            registers: most(" registers")?,
             spilled: stores?.max(loads?),
-            stack: before(" bytes stack frame")?,
+            stack: most(" bytes stack frame")?,
         })
+    }
+
+    /// Returns the number of lines of PTX of the longest function.
+    pub(crate) fn longest_function(&self) -> usize {
+        let bodies = self.ptx.split("\n{\n").skip(1);
+        bodies
+            .filter_map(|body| Some(body.split_once("\n}\n")?.0.lines().count()))
+            .max()
+            .unwrap_or(0)
     }
 }
 
@@ -293,7 +308,9 @@ impl Compiler {
             failed(format_args!("{why}, {architecture}: {}{advice}", log.trim_end()))
         })?;
         let code = program.bytes(self.functions.get_code_size, self.functions.get_code)?;
-        Ok(Binary { code, log })
+        let ptx = program.bytes(self.functions.get_ptx_size, self.functions.get_ptx);
+        let ptx = String::from_utf8_lossy(&ptx.unwrap_or_default()).into_owned();
+        Ok(Binary { code, log, ptx })
     }
 
     /// Fails with NVRTC's description of an error code, unless the code means success.
@@ -327,6 +344,8 @@ impl Functions {
                 get_log: *library.get(b"nvrtcGetProgramLog\0")?,
                 get_code_size: *library.get(b"nvrtcGetCUBINSize\0")?,
                 get_code: *library.get(b"nvrtcGetCUBIN\0")?,
+                get_ptx_size: *library.get(b"nvrtcGetPTXSize\0")?,
+                get_ptx: *library.get(b"nvrtcGetPTX\0")?,
             })
         }
     }

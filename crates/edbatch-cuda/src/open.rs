@@ -94,9 +94,9 @@ impl EmulatedDevice {
 
     /// Returns the size of a program's teams on this device, like [`team_size`].
     #[must_use]
-    pub fn team_size(&self, program: &Program, min_blocks: u32) -> TeamSize {
+    pub fn team_size(&self, program: &Program) -> TeamSize {
         let Properties { sms, shared_bytes, .. } = *self.0.properties();
-        team_size(program, sms, shared_bytes, min_blocks)
+        team_size(program, sms, shared_bytes)
     }
 
     /// Returns the number of driver calls so far, except polls for the end of a launch.

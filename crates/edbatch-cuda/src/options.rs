@@ -13,13 +13,11 @@ const DRIVER: &str = "EDBATCH_CUDA";
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct CudaOptions {
-    /// The way to launch plans. The environment variable `EDBATCH_CUDA` (`waves` or `teams`)
-    /// overrides it.
+    /// The way to synchronise the blocks of a team. The environment variable `EDBATCH_CUDA`
+    /// (`teams` or `barriers`) overrides it.
     pub driver: Driver,
     /// The rounding of products.
     pub precision: DevicePrecision,
-    /// The minimum number of blocks of a team. A device with fewer SMs uses a block per SM.
-    pub min_blocks: u32,
     /// A function that is called before and after each compilation by NVRTC. Stored kernels are not
     /// compiled.
     pub on_compile: Option<fn(&Compilation)>,
@@ -37,15 +35,15 @@ pub enum DevicePrecision {
     Tf32,
 }
 
-/// The way to launch plans.
+/// The way to synchronise the blocks of a team, which runs a whole plan in one launch and keeps
+/// recurrent weights in shared memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Driver {
-    /// One launch per round. Each plan is run by a team of thread blocks that keeps recurrent
-    /// weights in shared memory and synchronises at a barrier after each wave.
+    /// The fastest way.
     #[default]
     Teams,
-    /// One launch per wave, without barriers between blocks.
-    Waves,
+    /// A barrier after each wave. [`Driver::Teams`] does the same so far.
+    Barriers,
 }
 
 impl CudaOptions {
@@ -55,7 +53,7 @@ impl CudaOptions {
         Self::default()
     }
 
-    /// Sets the way to launch plans.
+    /// Sets the way to synchronise the blocks of a team.
     #[must_use]
     pub fn driver(self, driver: Driver) -> Self {
         Self { driver, ..self }
@@ -65,13 +63,6 @@ impl CudaOptions {
     #[must_use]
     pub fn precision(self, precision: DevicePrecision) -> Self {
         Self { precision, ..self }
-    }
-
-    /// Sets the minimum number of blocks of a team, even where fewer blocks can hold the recurrent
-    /// weights.
-    #[must_use]
-    pub fn min_blocks(self, min_blocks: u32) -> Self {
-        Self { min_blocks, ..self }
     }
 
     /// Sets the function that is called before and after each compilation.
@@ -84,9 +75,9 @@ impl CudaOptions {
     pub(super) fn chosen_driver(&self) -> Result<Driver, CudaError> {
         match env::var(DRIVER).as_deref() {
             Ok("teams") => Ok(Driver::Teams),
-            Ok("waves") => Ok(Driver::Waves),
+            Ok("barriers") => Ok(Driver::Barriers),
             Err(env::VarError::NotPresent) => Ok(self.driver),
-            _ => Err(CudaError::failed(DRIVER, "expected waves or teams")),
+            _ => Err(CudaError::failed(DRIVER, "expected teams or barriers")),
         }
     }
 }

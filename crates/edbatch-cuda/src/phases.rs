@@ -33,6 +33,9 @@ pub struct Phase {
     pub units: Vec<u32>,
 }
 
+/// The maximum number of columns that blocks compute again: `ROWS` of `kernels/block.h` holds a row.
+const MAX_RECOMPUTED: u32 = 8192;
+
 /// Columns that a step reads or writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Access {
@@ -83,6 +86,10 @@ pub(crate) fn recomputed(
     place: Place,
     width: u32,
 ) -> Vec<(Range<u32>, usize)> {
+    // Shared memory must hold a whole row of columns that are computed again.
+    if width > MAX_RECOMPUTED {
+        return Vec::new();
+    }
     let written: Vec<(usize, Vec<(Place, u32)>)> =
         steps.rev().map(|index| (index, cell.steps[index].writes())).collect();
     let writer = |column: u32| {

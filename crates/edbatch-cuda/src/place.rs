@@ -18,11 +18,8 @@ use super::phase_table::PhaseTable;
 /// The possible numbers of blocks of a team, besides the number of SMs.
 const TEAMS: [u32; 5] = [4, 8, 16, 32, 64];
 
-/// The place of weights that are not resident: `NOT_RESIDENT` of `kernels/resident.h`.
+/// The place of weights that are not resident: `NOT_RESIDENT` of `kernels/small.h`.
 const NOT_RESIDENT: u32 = u32::MAX;
-
-/// The maximum number of resident stacks: `Block::resident` has a bit for each.
-const MAX_RESIDENT: usize = 64;
 
 /// A stack of weights whose product may run in many waves. The stack may be resident.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,7 +33,7 @@ pub(crate) struct Recurrent {
     pub(super) depth: u32,
 }
 
-/// Returns the stacks of weights of a program's recurrent cells, at most [`MAX_RESIDENT`].
+/// Returns the stacks of weights of a program's recurrent cells.
 pub(crate) fn recurrent(program: &Program, table: &PhaseTable) -> Vec<Recurrent> {
     let mut found = Vec::new();
     for (phase, entry) in table.entries().iter().enumerate() {
@@ -51,7 +48,6 @@ pub(crate) fn recurrent(program: &Program, table: &PhaseTable) -> Vec<Recurrent>
             }
         }
     }
-    found.truncate(MAX_RESIDENT);
     found
 }
 
@@ -88,14 +84,14 @@ pub struct TeamSize {
 }
 
 /// Returns the size of a program's teams on a device with `sms` SMs and `shared_bytes` of shared
-/// memory per block. A team has at least `min_blocks` blocks, or all SMs if these are fewer.
+/// memory per block.
 #[must_use]
-pub fn team_size(program: &Program, sms: u32, shared_bytes: usize, min_blocks: u32) -> TeamSize {
+pub fn team_size(program: &Program, sms: u32, shared_bytes: usize) -> TeamSize {
     let table = PhaseTable::new(program);
     let recurrent = recurrent(program, &table);
     let phases = table.entries().len();
     let Placement { blocks, shared_bytes, resident, .. } =
-        Placement::new(&recurrent, phases, sms, shared_bytes, min_blocks);
+        Placement::new(&recurrent, phases, sms, shared_bytes);
     let bytes = |stack: &Recurrent| {
         size_of::<f32>() * (stack.units * stack.columns) as usize * stack.depth as usize
     };
@@ -123,16 +119,14 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    /// Places a program on the smallest teams of at least `min_blocks` blocks that can hold all
-    /// recurrent weights. If no team can, it takes the largest and streams some of the weights.
+    /// Places a program on the smallest teams that can hold all recurrent weights. If no team can, it takes the largest and streams some of the weights.
     pub(crate) fn new(
         recurrent: &[Recurrent],
         phases: usize,
         sms: u32,
         shared_bytes: usize,
-        min_blocks: u32,
     ) -> Self {
-        let smaller = TEAMS.into_iter().filter(|&size| min_blocks <= size && size < sms);
+        let smaller = TEAMS.into_iter().filter(|&size| size < sms);
         let sizes = smaller.chain([sms]);
         let placements = sizes.map(|blocks| Self::of_size(recurrent, phases, blocks, shared_bytes));
         let mut last = None;

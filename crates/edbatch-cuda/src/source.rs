@@ -3,12 +3,12 @@
 //! Sizes and places are constants of the source, addresses and weights are not. Models of the same
 //! sizes have the same source and share a compiled binary.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Write;
 
-use edbatch_graph::Reduction;
+use edbatch_graph::{Normalization, Reduction};
 use edbatch_layout::{
-    Base, CellPlan, CellStep, Elementwise, Place, Program, RowKernel, RowStep, Weight,
+    Base, CellPlan, CellStep, Elementwise, Place, Program, RowKernel, RowStep, Scores, Weight,
 };
 
 use super::DevicePrecision;
@@ -18,7 +18,6 @@ use super::operations::{constant, value};
 use super::phase_table::{PhaseEntry, PhaseTable};
 use super::place::Recurrent;
 use super::weights::WeightLayout;
-use products::PIECE;
 
 /// Writes a line of a source.
 macro_rules! line {
@@ -27,73 +26,78 @@ macro_rules! line {
     };
 }
 
-mod attention;
 mod products;
-mod rows;
 
 /// The reason why the steps of gradients have no source.
 const ADJOINT: &str = "adjoint cells are refused when a program is loaded";
 
-/// The maximum number of recurrent stacks in a program whose threads multiply eight rows of a stack
-/// at a time. With more, a kernel takes over 200 registers per thread.
-const MAX_STACKS_OF_EIGHT_ROWS: usize = 6;
-
-/// Returns the source of a program: for teams if `recurrent` weights are given, else for waves.
+/// Returns the source of a program. Its `recurrent` weights may be resident.
 pub(crate) fn source(
     program: &Program,
     table: &PhaseTable,
     weights: &WeightLayout,
-    recurrent: Option<&[Recurrent]>,
+    recurrent: &[Recurrent],
     precision: DevicePrecision,
 ) -> Source {
     let mut text = String::new();
-    // Two blocks of a wave share the registers of an SM, and large programs keep more values.
-    if recurrent.is_none_or(|stacks| stacks.len() > MAX_STACKS_OF_EIGHT_ROWS) {
-        line!(text, "#define FOUR_ROWS");
-    }
-    let headers = ["functions", "job", "matmul", "reduce", "attention", "copies", "resident"];
-    for header in headers.into_iter().chain(["tf32"]) {
+    for header in ["small", "steps", "copies", "tf32"] {
         line!(text, "#include \"{header}.h\"");
     }
+    let functions = RefCell::new(Vec::new());
+    let mut phases = String::new();
+    let mut loads = String::new();
     for (number, entry) in table.entries().iter().enumerate() {
         let cell = program.part(entry.cell, entry.part).expect("it has phases");
-        let phases = table.entries().len();
-        let writer = PhaseWriter::new(program, entry, cell, weights, precision);
-        let resident = |step| {
-            let mut stacks = recurrent.unwrap_or_default().iter();
+        let writer = PhaseWriter::new(program, entry, cell, weights, precision, &functions);
+        // The word of the placement's table with the place of a step's weights.
+        let place = |step| {
+            let mut stacks = recurrent.iter();
             let stack = stacks.position(|stack| (stack.phase, stack.step) == (number, step))?;
-            Some((stack, 2 * phases + stack))
+            Some(2 * table.entries().len() + stack)
         };
-        writer.write(number, &resident, &mut text);
+        writer.write(number, &place, &mut phases);
+        for (step, place) in entry.phase.steps.clone().filter_map(|i| Some((i, place(i)?))) {
+            let stack = writer.stack(step);
+            line!(loads, "        {{{number}, {place}, {stack}}},");
+        }
     }
+    for (number, (parameters, body)) in functions.take().into_iter().enumerate() {
+        line!(text, "\nCALLED void elementwise_{number}({parameters}) {{");
+        line!(text, "{body}}}");
+    }
+    text += &phases;
+    // Static: a table of an inline function is shared by all libraries of a process.
+    line!(text, "\nstatic DEVICE void load_weights(Block block, const Arguments& a) {{");
+    if !loads.is_empty() {
+        line!(text, "    static const Resident ALL[] = {{\n{loads}    }};");
+        line!(text, "    load_resident(block, a.weights, ALL, sizeof ALL / sizeof *ALL);");
+    }
+    line!(text, "}}\n");
     choice(table.entries().len(), &mut text);
-    let (kernel, headers) = match recurrent {
-        Some(_) => (Kernel::Plan, &["team"][..]),
-        None => (Kernel::Wave, &["waves", "launch"][..]),
-    };
-    headers.iter().for_each(|header| line!(text, "#include \"{header}.h\""));
-    Source { text, kernel }
+    line!(text, "#include \"team.h\"");
+    Source { text, kernel: Kernel::Plan }
 }
 
 /// Writes the function that runs a job.
 fn choice(phases: usize, text: &mut String) {
-    line!(text, "\nDEVICE void run_job(Block& block, const Arguments& a, const u32* job,");
-    line!(text, "                      u32 slice, u32 slices) {{");
-    line!(text, "    if (job[0] >= GIVEN) return copy_job(block, a, job);");
-    line!(text, "    Job j(a.commands, job, slice, slices);");
+    line!(text, "DEVICE void run_job(Block block, const Arguments& a, const u32* job,");
+    line!(text, "                    u32 slice, u32 slices) {{");
+    line!(text, "    Job j(a, job, slice, slices);");
     line!(text, "    switch (job[0]) {{");
     for phase in 0..phases {
-        line!(text, "    case {phase}: phase_{phase}(block, a, j); break;");
+        line!(text, "    case {phase}: phase_{phase}(block, j); break;");
     }
     line!(text, "    }}");
     line!(text, "}}\n");
     line!(text, "static_assert(GIVEN == {}u, \"as the commands has it\");", CopyJob::Given as u32);
-    line!(text, "static_assert(PIECE == {PIECE}, \"as runs of products have it\");");
 }
 
-/// For a step: the number of its recurrent stack of weights, and the index of the stack's place in
-/// the table that [`Placement::table`](super::place::Placement::table) returns.
-type ResidentStack<'a> = dyn Fn(usize) -> Option<(usize, usize)> + 'a;
+/// Returns the word of the table of [`Placement::table`](super::place::Placement::table) with the
+/// place of a step's weights, if they may be resident.
+type ResidentPlace<'a> = dyn Fn(usize) -> Option<usize> + 'a;
+
+/// The parameters and the body of each function for element-wise programs.
+type Functions = RefCell<Vec<(String, String)>>;
 
 /// Writes the function of a phase.
 struct PhaseWriter<'a> {
@@ -101,11 +105,11 @@ struct PhaseWriter<'a> {
     entry: &'a PhaseEntry,
     cell: &'a CellPlan,
     weights: &'a WeightLayout,
+    functions: &'a Functions,
     /// For each region of scratch: the elements per call in all regions before it, and in it.
     scratch: Vec<(u32, u32)>,
     /// The name of the C++ function for products of weights and vectors.
     multiply: &'static str,
-    precision: DevicePrecision,
     /// A bit for each operand whose rows are read.
     read: Cell<u32>,
 }
@@ -117,231 +121,240 @@ impl<'a> PhaseWriter<'a> {
         cell: &'a CellPlan,
         weights: &'a WeightLayout,
         precision: DevicePrecision,
+        functions: &'a Functions,
     ) -> Self {
         let (scratch, _) = scratch(cell);
         let multiply = match precision {
-            DevicePrecision::Exact => "product",
-            DevicePrecision::Tf32 => "product_tf32",
+            DevicePrecision::Exact => "small",
+            DevicePrecision::Tf32 => "small_tf32",
         };
         let read = Cell::new(0);
-        Self { program, entry, cell, weights, scratch, multiply, precision, read }
+        Self { program, entry, cell, weights, functions, scratch, multiply, read }
     }
 
-    fn write(&self, number: usize, resident: &ResidentStack<'_>, text: &mut String) {
+    fn write(&self, number: usize, place: &ResidentPlace<'_>, text: &mut String) {
         let PhaseEntry { part, phase, .. } = self.entry;
         let mut body = String::new();
-        let mut next = phase.steps.start;
-        while next < phase.steps.end {
-            if let CellStep::Product { .. } = self.cell.steps[next] {
-                let run = self.run(next);
-                self.products(&run, resident, &mut body);
-                next += run.members.len();
-            } else {
-                self.step(next, &mut body);
-                next += 1;
-            }
+        for step in phase.steps.clone() {
+            self.step(step, place, &mut body);
         }
         line!(text, "\n// {}, {part:?}, {phase}", self.cell.name);
-        line!(
-            text,
-            "DEVICE void phase_{number}(Block& block, const Arguments& a, const Job& j) {{"
-        );
-        for (stack, entry) in phase.steps.clone().filter_map(resident) {
-            line!(text, "    u32 at{stack} = block.places[{entry}];");
-        }
+        line!(text, "CALLED void phase_{number}(Block block, Job j) {{");
         if self.read.get() != 0 {
-            line!(text, "    find_rows(block, a, j, {});", self.read.get());
+            line!(text, "    find_rows(block, j, {});", self.read.get());
         }
         line!(text, "{body}}}");
     }
 
-    /// Writes a step that is no product.
-    fn step(&self, index: usize, text: &mut String) {
-        let step = &self.cell.steps[index];
+    /// Writes the call of the function that runs a step.
+    fn step(&self, index: usize, place: &ResidentPlace<'_>, text: &mut String) {
         let units = self.entry.phase.units[index - self.entry.phase.steps.start];
-        line!(text, "    {{");
-        line!(text, "        Units units({units}, j);");
-        match step {
-            CellStep::Rows(row @ RowStep { kernel: RowKernel::Normalize(by), .. }) => {
-                self.normalize(*by, row, text);
-            }
-            CellStep::Attention { .. } => self.attention(step, text),
-            _ => {
-                line!(text, "        block.superstep([&](u32 t) {{");
-                line!(text, "            u32 items = j.count * units.count;");
-                line!(text, "            for (u32 item = t; item < items; item += THREADS) {{");
-                line!(text, "                u32 call = j.first + item / units.count;");
-                line!(text, "                u32 u = units.first + item % units.count;");
-                self.element(step, text);
-                line!(text, "            }}");
-                line!(text, "        }});");
-            }
-        }
-        line!(text, "    }}");
-    }
-
-    /// Writes the C++ code by which a thread runs unit `u` of a step for one call.
-    fn element(&self, step: &CellStep, text: &mut String) {
-        match step {
+        match &self.cell.steps[index] {
+            CellStep::Product { .. } => self.product(index, place(index), text),
             CellStep::Reduce { port, from, by, out, .. } => {
-                let operand = self.tables() + usize::from(*port);
-                let reduce = reduction(*by);
-                let to = self.write_to(*out, "call", "u");
-                line!(
-                    text,
-                    "                Values values(a.commands, j.operand({operand}), call);"
-                );
-                line!(text, "                {to} = {reduce}(values.count, [&](u32 v) {{");
-                line!(
-                    text,
-                    "                    return fresh(a.arena + values.rows[v] + {from} + u);"
-                );
-                line!(text, "                }});");
+                self.reduce(*port, *from, *by, (&self.own(*out), "j", units), text);
             }
             CellStep::MatMul { left, right, bias, k, n, out, .. } => {
-                line!(text, "                u32 i = u / {n}, c = u % {n};");
-                line!(text, "                float sum = 0.0f;");
-                let mut before = 0;
-                for &(place, depth) in right {
-                    let left = self.read(*left, "call", &format!("i * {k} + {before} + k"));
-                    let right = self.read(place, "call", &format!("k * {n} + c"));
-                    line!(
-                        text,
-                        "                sum = chain({depth}, [&](u32 k) {{ return {left}; }},"
-                    );
-                    line!(
-                        text,
-                        "                            [&](u32 k) {{ return {right}; }}, sum);"
-                    );
+                let (left, out) = (self.rows(*left), self.own(*out));
+                let (mut before, mut pieces) = (0, right.iter().peekable());
+                while let Some(&(place, depth)) = pieces.next() {
+                    let bias = bias.filter(|_| pieces.peek().is_none());
+                    let bias = bias.map_or("no_rows()".into(), |place| self.rows(place));
+                    let right = self.rows(place);
+                    line!(text, "    multiply_values(block, j, {left}, {k}, {before}, {right},");
+                    line!(text, "                    {depth}, {n}, {bias}, {out}, {units});");
                     before += depth;
                 }
-                let bias = bias.map(|place| self.read(place, "call", "i"));
-                let sum = bias.map_or("sum".into(), |bias| format!("add(sum, {bias})"));
-                line!(text, "                {} = {sum};", self.write_to(*out, "call", "u"));
             }
             CellStep::Elementwise { inputs, outputs, program, .. } => {
-                self.elementwise(inputs, outputs, program, text);
+                self.elementwise(inputs, outputs, program, units, text);
             }
-            CellStep::Rows(step) => {
-                let (to, value) = (self.write_to(step.out, "call", "u"), self.row_element(step));
-                line!(text, "                {to} = {value};");
-            }
-            CellStep::Product { .. } | CellStep::Attention { .. } => {
-                unreachable!("done by blocks")
+            CellStep::Rows(step) => self.row_step(step, units, text),
+            CellStep::Attention { port, scores, values, heads, width, out } => {
+                let (query, scores, depth) = match scores {
+                    Scores::Field(scores) => ("no_rows()".into(), *scores, 0),
+                    Scores::Keys { query, keys, width } => {
+                        (self.rows(*query), *keys, width / heads)
+                    }
+                };
+                let (operand, columns) = (self.tables() + usize::from(*port), width / heads);
+                line!(text, "    attention(block, j, {operand}, {query}, {scores}, {depth},");
+                line!(text, "              {values}, {heads}, {columns}, {});", self.own(*out));
             }
             CellStep::AttentionBack { .. } => unreachable!("{ADJOINT}"),
         }
     }
 
+    /// Writes the reduction of the values at a port to rows of job `job`.
+    fn reduce(
+        &self,
+        port: u16,
+        from: u32,
+        by: Reduction,
+        (to, job, units): (&str, &str, u32),
+        text: &mut String,
+    ) {
+        let by = match by {
+            Reduction::Sum => "SUM",
+            Reduction::Mean => "MEAN",
+            Reduction::Max => "MAX",
+            Reduction::LogSumExp => "LOG_SUM_EXP",
+        };
+        let operand = self.tables() + usize::from(port);
+        line!(text, "    reduce(block, {job}, {operand}, {from}, {by}, {to}, {units});");
+    }
+
+    /// Writes a step on rows.
+    fn row_step(&self, step: &RowStep, units: u32, text: &mut String) {
+        let RowStep { kernel, from: [from, right], rows, columns, out, .. } = *step;
+        let to = self.own(out);
+        let mut copy = |rows: u32, step: u32| {
+            let from = self.rows(from);
+            line!(text, "    copy(block, j, {from}, {rows}, {step}, {to}, {units});");
+        };
+        match kernel {
+            RowKernel::Copy => copy(1, 0),
+            RowKernel::Expand => copy(columns, 0),
+            RowKernel::Transpose => copy(rows, columns),
+            RowKernel::Fill(value) => {
+                line!(text, "    fill(block, j, {}, {to}, {units});", constant(value));
+            }
+            RowKernel::Dot => {
+                let [left, right] = [from, right].map(|place| self.rows(place));
+                line!(text, "    dot(block, j, {left}, {right}, {columns}, {to}, {units});");
+            }
+            RowKernel::Select(table) => {
+                let (from, table) = (self.rows(from), self.starts(usize::from(table)));
+                line!(text, "    select(block, j, {from}, {table}, {to}, {units});");
+            }
+            RowKernel::Normalize(by) => {
+                let (by, epsilon) = match by {
+                    Normalization::Softmax => ("SOFTMAX", 0.0),
+                    Normalization::LogSoftmax => ("LOG_SOFTMAX", 0.0),
+                    Normalization::LayerNorm(epsilon) => ("LAYER_NORM", epsilon),
+                    Normalization::RmsNorm(epsilon) => ("RMS_NORM", epsilon),
+                };
+                let (from, epsilon) = (self.rows(from), constant(epsilon));
+                line!(text, "    normalize(block, j, {from}, {by}, {epsilon}, {rows}, {columns},");
+                line!(text, "              {to});");
+            }
+            RowKernel::Fold
+            | RowKernel::Share(_)
+            | RowKernel::Ties { .. }
+            | RowKernel::OneHot(_) => unreachable!("{ADJOINT}"),
+        }
+    }
+
+    /// Writes the call of a function for an element-wise program. Programs that differ only in the
+    /// addresses of parameters share a function.
     fn elementwise(
         &self,
         inputs: &[Place],
         outputs: &[Place],
         program: &Elementwise,
+        units: u32,
         text: &mut String,
     ) {
+        let (mut parameters, mut arguments) = (String::from("Block block, Job j"), String::new());
+        let (mut body, mut operations) = (String::new(), String::new());
         for (register, &place) in inputs.iter().enumerate() {
-            let value = self.read(place, "call", "u");
-            line!(text, "                float r{register} = {value};");
+            let mut rows = self.rows(place);
+            if let Some(start) = self.parameter(place) {
+                parameters += &format!(", u64 w{register}");
+                arguments += &format!(", {start}");
+                rows = rows.replace(&format!(" {start}ull"), &format!(" w{register}"));
+            }
+            line!(body, "    Rows x{register} = {rows};");
+            line!(
+                operations,
+                "        float r{register} = fresh(x{register}.row(block, j, r) + u);"
+            );
         }
-        line!(text, "                end_of_loads();");
-        let registers = program.inputs()..program.inputs() + outputs.len() + program.temporaries();
-        for register in registers {
-            line!(text, "                float r{register};");
+        line!(operations, "        end_of_loads();");
+        for (index, &place) in outputs.iter().enumerate() {
+            line!(body, "    Own y{index} = {};", self.own(place));
+        }
+        for register in program.inputs()..program.inputs() + outputs.len() + program.temporaries() {
+            line!(operations, "        float r{register};");
         }
         for assignment in program.assignments() {
             let operand = |index: usize| format!("r{}", assignment.operands[index].index());
             let value = value(assignment.operation, [0, 1, 2, 3].map(operand));
-            line!(text, "                r{} = {value};", assignment.result.index());
+            line!(operations, "        r{} = {value};", assignment.result.index());
         }
-        for (index, &place) in outputs.iter().enumerate() {
-            let (to, register) = (self.write_to(place, "call", "u"), program.inputs() + index);
-            line!(text, "                {to} = r{register};");
+        for index in 0..outputs.len() {
+            line!(operations, "        y{index}.row(r)[u] = r{};", program.inputs() + index);
         }
+        line!(body, "    each_unit(block, j, {units}, [&](u32 r, u32 u) {{");
+        line!(body, "{operations}    }});");
+        let mut functions = self.functions.borrow_mut();
+        let own = (parameters, body);
+        let known = functions.iter().position(|function| *function == own);
+        let number = known.unwrap_or(functions.len());
+        if known.is_none() {
+            functions.push(own);
+        }
+        line!(text, "    elementwise_{number}(block, j{arguments});");
     }
 
-    /// Returns the C++ expression that reads a column of a place.
-    fn read(&self, place: Place, call: &str, column: &str) -> String {
-        format!("fresh({} + {column})", self.address(place, call))
-    }
-
-    /// Returns the C++ expression for the address of a place.
-    fn address(&self, Place { base, offset }: Place, call: &str) -> String {
-        let start = |operand: usize| self.start(operand, call) + &plus(offset);
-        match base {
+    /// Returns the start of the parameter, in floats, that a place is in.
+    fn parameter(&self, Place { base, offset }: Place) -> Option<usize> {
+        let start = match base {
             Base::Table(table) => {
-                let table = usize::from(table);
                 let tables = self.program.network()[self.entry.cell].tables();
-                let parameter = tables[table].parameter.expect("steps read no rows of indices");
-                let first = self.weights.of_plain(Weight::AsIs(parameter));
-                format!("a.weights + {first}ull + {}", start(table))
+                let parameter = tables[usize::from(table)].parameter;
+                Weight::AsIs(parameter.expect("steps read no rows of indices"))
             }
-            Base::Parameter(weight) => {
-                format!("a.weights + {}ull", self.weights.of_plain(weight) + offset as usize)
+            Base::Parameter(weight) => weight,
+            _ => return None,
+        };
+        Some(self.weights.of_plain(start) + offset as usize)
+    }
+
+    /// Returns the C++ expression of the rows that a step reads, `Rows` of `job.h`.
+    fn rows(&self, place: Place) -> String {
+        let offset = plus(place.offset);
+        if let Some(start) = self.parameter(place) {
+            let operand = match place.base {
+                Base::Table(table) => self.starts(usize::from(table)),
+                _ => "NO_OPERAND".into(),
+            };
+            return format!("Rows(j.weights + {start}ull, {operand})");
+        }
+        match place.base {
+            Base::Port(port) => {
+                let operand = self.starts(self.tables() + usize::from(port));
+                format!("Rows(j.arena{offset}, {operand})")
             }
-            Base::Port(port) => format!("a.arena + {}", start(self.tables() + usize::from(port))),
             Base::Hoisted => {
                 let ports = self.program.network()[self.entry.cell].ports().len();
-                let index = self.tables() + ports;
-                format!("hoisted(a, j.operand({index})) + {}", start(index))
+                let operand = self.starts(self.tables() + ports);
+                format!("Rows(hoisted(j, {operand}){offset}, {operand})")
             }
-            Base::Scratch(_) | Base::Output => {
-                format!("a.arena + {}", self.own(Place { base, offset }, call))
-            }
+            _ => format!("Rows({})", self.own(place)),
         }
     }
 
-    /// Returns the C++ expression for the start of a call's row of an operand.
-    fn start(&self, operand: usize, call: &str) -> String {
+    /// Returns the number of an operand, whose rows' starts the phase then finds first.
+    fn starts(&self, operand: usize) -> String {
         self.read.set(self.read.get() | 1u32.checked_shl(operand as u32).unwrap_or(0));
-        format!("start(block, a, j, {operand}, {call})")
+        operand.to_string()
     }
 
-    /// Returns the expression for a column of scratch or of the output, as the target of a write.
-    fn write_to(&self, place: Place, call: &str, column: &str) -> String {
-        format!("a.arena[{} + {column}]", self.own(place, call))
-    }
-
-    /// Returns the expression for the position in the arena of a place in scratch or in the output.
-    fn own(&self, Place { base, offset }: Place, call: &str) -> String {
+    /// Returns the C++ expression of rows in scratch or in the output, `Own` of `job.h`.
+    fn own(&self, Place { base, offset }: Place) -> String {
         match base {
             Base::Scratch(region) => {
                 let (before, width) = self.scratch[usize::from(region)];
-                let before = match before {
-                    0 => String::new(),
-                    before => format!(" + j.calls * {before}"),
-                };
-                format!("j.scratch{before} + {call} * {width}{}", plus(offset))
+                format!("scratch(j, {before}, {width}, {offset})")
             }
-            Base::Output => {
-                let stride = self.cell.output_stride;
-                format!("j.out + {call} * {stride}{}", plus(offset))
-            }
-            other => unreachable!("no step writes {other:?}"),
-        }
-    }
-
-    /// Returns the distance between the rows of a place in scratch or in the output.
-    fn stride(&self, place: Place) -> u32 {
-        match place.base {
-            Base::Scratch(region) => self.scratch[usize::from(region)].1,
-            Base::Output => self.cell.output_stride,
+            Base::Output => format!("output(j, {}, {offset})", self.cell.output_stride),
             other => unreachable!("no step writes {other:?}"),
         }
     }
 
     fn tables(&self) -> usize {
         self.program.network()[self.entry.cell].tables().len()
-    }
-}
-
-/// Returns the function of `reduce.h` for a reduction.
-fn reduction(by: Reduction) -> &'static str {
-    match by {
-        Reduction::Sum => "reduce_sum",
-        Reduction::Mean => "reduce_mean",
-        Reduction::Max => "reduce_max",
-        Reduction::LogSumExp => "reduce_log_sum_exp",
     }
 }
 

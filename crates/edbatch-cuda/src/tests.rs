@@ -13,10 +13,11 @@ mod teams;
 mod tf32;
 
 use super::CudaError;
-use super::device::{self, Arguments, Device, MemorySide, Source};
+use super::device::{self, Arguments, Device, MemorySide, Source, TeamPart};
 use super::emulated::Emulated;
 use super::nvidia::Nvidia;
 use super::store::Store;
+use super::team_pool::TeamKernel;
 use edbatch_runtime::kernels::Level;
 
 /// The number of launches per comparison, each with a different order of threads and blocks.
@@ -81,7 +82,11 @@ impl Kernel<Emulated> {
         wave: &str,
         options: &[&'static str],
     ) -> Option<Self> {
-        match Self::new(Emulated::with_options(seed, options), functions, wave) {
+        match Self::new(
+            Emulated::with_options(seed, options).with_size(64, RESIDENT),
+            functions,
+            wave,
+        ) {
             Ok(kernel) => Some(kernel),
             Err(error @ CudaError::NoCompiler { .. }) => {
                 edbatch_testing::skip(&error.to_string());
@@ -100,23 +105,32 @@ impl<D: Device> Kernel<D> {
 
     fn run(&self, (blocks, commands, weights, arena, more): Launch<'_>) -> Left {
         let behind = vec![f32::NAN; more];
-        let commands = self.memory(commands.iter().copied(), MemorySide::Device);
+        // One wave with one job, which all blocks divide.
+        let head = [1, 3, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let mut words = [&head[..], commands].concat();
+        words.resize(words.len().next_multiple_of(4), 0);
+        let commands = self.memory(words.iter().copied(), MemorySide::Host);
+        let device_commands = self.memory(words.iter().copied(), MemorySide::Device);
         let weights = self.memory(weights.iter().map(|x| x.to_bits()), MemorySide::Device);
         let arena = self.memory(arena.iter().chain(&behind).map(|x| x.to_bits()), MemorySide::Host);
         let indices = self.memory([0; 16], MemorySide::Host);
+        // The phase's first block and number of blocks, and the place of resident weights.
+        let places = self.memory([0, blocks, 0], MemorySide::Device);
+        let device = &self.device;
         let arguments = Arguments {
-            commands: self.device.address(&commands),
-            arena: self.device.address(&arena),
-            weights: self.device.address(&weights),
-            indices: self.device.address(&indices),
+            commands: device.address(&device_commands),
+            arena: device.address(&arena),
+            weights: device.address(&weights),
+            indices: device.address(&indices),
             ..Arguments::default()
         };
-        self.device.launch(&self.program, blocks, &arguments).unwrap();
-        self.device.wait().unwrap();
-        Left {
-            arena: self.device.host_floats(&arena).to_vec(),
-            indices: self.device.host(&indices).to_vec(),
-        }
+        let (host_commands, words) = (device.address(&commands), words.len() as u32);
+        let part = TeamPart { arguments, host_commands, words, waves: 1, ..TeamPart::default() };
+        let (program, places) = (&self.program, device.address(&places));
+        let shared_bytes = device::ROW_BYTES + RESIDENT;
+        let kernel = TeamKernel { device, program, places, blocks, shared_bytes };
+        device.team_pool().run(&kernel, &[part]).unwrap();
+        Left { arena: device.host_floats(&arena).to_vec(), indices: device.host(&indices).to_vec() }
     }
 
     fn memory(&self, words: impl IntoIterator<Item = u32>, side: MemorySide) -> D::Memory {
@@ -127,16 +141,21 @@ impl<D: Device> Kernel<D> {
     }
 }
 
-/// Returns a source with all headers.
+/// Bytes of resident weights of a block.
+const RESIDENT: usize = 48 << 10;
+
+/// Returns a source with all headers, whose only job runs `wave`. There, the command list begins
+/// with the caller's words.
 fn source(functions: &str, wave: &str) -> Source {
     let text = format!(
-        "#define FOUR_ROWS\n#include \"functions.h\"\n#include \"matmul.h\"\n\
-         #include \"outputs.h\"\n#include \"product.h\"\n#include \"reduce.h\"\n\
-         #include \"attention.h\"\n#include \"resident.h\"\n#include \"tf32.h\"\n\n\
-         {functions}\n\nDEVICE void wave(Block& block, const Arguments& a) {{\n{wave}\n}}\n\n\
-         #include \"launch.h\"\n"
+        "#include \"outputs.h\"\n#include \"small.h\"\n#include \"steps.h\"\n\
+         #include \"tf32.h\"\n\n{functions}\n\n\
+         DEVICE void wave(Block block, const Arguments& a) {{\n{wave}\n}}\n\
+         DEVICE void load_weights(Block, const Arguments&) {{}}\n\
+         DEVICE void run_job(Block block, Arguments a, const u32*, u32, u32) {{\n\
+         a.commands += 12;\nwave(block, a);\n}}\n\n#include \"team.h\"\n"
     );
-    Source { text, kernel: device::Kernel::Wave }
+    Source { text, kernel: device::Kernel::Plan }
 }
 
 /// Panics at the first element with different bits. All NaN are equal.

@@ -127,9 +127,9 @@ fn print(what: &dyn fmt::Display, outcome: Result<(), Failure>) -> bool {
 }
 
 impl Run {
-    /// Returns copies of this run for other models, each with teams and with waves.
+    /// Returns copies of this run for other models, with both values of `EDBATCH_CUDA`.
     fn of(self, models: &[&'static str]) -> Vec<Self> {
-        let drivers = |&model| ["teams", "waves"].map(|driver| Self { model, driver, ..self });
+        let drivers = |&model| ["teams", "barriers"].map(|driver| Self { model, driver, ..self });
         models.iter().flat_map(drivers).collect()
     }
 

@@ -182,7 +182,7 @@ fn jobs(contents: &Contents<'_>) -> Result<Vec<Job>, Failure> {
     }
     for seed in 0..contents.networks {
         let program = Arc::new(random_program(seed, &Subject::random(seed).network));
-        let drivers = [System::CudaWaves, System::Cuda].into_iter().filter_map(System::on_cuda);
+        let drivers = [System::CudaBarriers, System::Cuda].into_iter().filter_map(System::on_cuda);
         jobs.extend(drivers.map(|options| (program.clone(), options)));
     }
     Ok(jobs)

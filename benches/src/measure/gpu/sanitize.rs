@@ -37,7 +37,7 @@ pub(super) fn sanitize(
     let folder = tempfile::tempdir()?;
     let [records, page] = ["gpu.json", "gpu.html"].map(|name| folder.path().join(name));
     let mut findings = Vec::new();
-    for driver in ["waves", "teams"] {
+    for driver in ["barriers", "teams"] {
         for tool in TOOLS {
             let what = format!("{tool}, {driver}");
             let seconds = until.saturating_duration_since(Instant::now()).as_secs();

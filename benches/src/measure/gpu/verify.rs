@@ -30,7 +30,7 @@ const SIZES: [usize; 2] = [2, 64];
 
 /// All variants. Waves come first: if only teams fail, the kernels themselves are right.
 pub(super) const VARIANTS: [System; 4] =
-    [System::CudaWaves, System::Cuda, System::CudaFolded, System::CudaTf32];
+    [System::CudaBarriers, System::Cuda, System::CudaFolded, System::CudaTf32];
 
 /// Compares models, and `networks` random networks, until a deadline.
 pub(super) fn verify(
@@ -166,7 +166,7 @@ fn random_network(device: &Device, seed: u64) -> Result<bool, BackendError> {
     let mut cpu = cpu.expect("parameters of random networks are few");
     let expected = subject.run(&unfolded, &mut cpu)?;
     let program = Arc::new(random_program(seed, &subject.network));
-    for options in [System::CudaWaves, System::Cuda].into_iter().filter_map(System::on_cuda) {
+    for options in [System::CudaBarriers, System::Cuda].into_iter().filter_map(System::on_cuda) {
         let mut device = device.load(&program, &subject.parameters, &options)?;
         // Twice in the same memory.
         for _ in 0..2 {

@@ -10,9 +10,8 @@ use crate::precision::Precision;
 /// Compiles a model's kernels for a GPU ahead of time. This machine does not need a GPU.
 ///
 /// The machine code is stored in the user's cache ($XDG_CACHE_HOME/edbatch, or ~/.cache/edbatch),
-/// where `edbatch infer --backend cuda` finds it, also with EDBATCH_CUDA=waves. A machine with a
-/// copy of this folder needs no compiler. The machine code depends on the model's sizes, not on its
-/// weights.
+/// where `edbatch infer --backend cuda` finds it. A machine with a copy of this folder needs no
+/// compiler. The machine code depends on the model's sizes, not on its weights.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
@@ -38,7 +37,7 @@ impl Compile {
 
     #[cfg(feature = "cuda")]
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        use edbatch::cuda::{self, Driver};
+        use edbatch::cuda;
         use edbatch::models::{Folder, Model};
         use edbatch_layout::{CellStyle, Program};
 
@@ -54,22 +53,20 @@ impl Compile {
         let model = model.map_err(Failure::new)?;
         let program = Program::new(model.network().clone(), CellStyle::default());
         let program = program.map_err(Failure::new)?;
-        for driver in [Driver::Teams, Driver::Waves] {
-            let options = self.precision.on_device()?.driver(driver);
-            let compiled = cuda::compile(&program, &options, &self.arch).map_err(Failure::new)?;
-            let stored = compiled.store();
-            let file = stored.map_err(|error| {
-                Failure::new(format_args!("cannot store the compiled kernels: {error}"))
-            })?;
-            match file {
-                Some(file) => println!("{}", file.display()),
-                None => return Err(Failure::new("there is no cache folder: set XDG_CACHE_HOME")),
-            }
-            let cuda::CompiledKernels { bytes, usage, .. } = compiled;
-            match usage {
-                Some(usage) => println!("{bytes} bytes; {usage}"),
-                None => println!("{bytes} bytes"),
-            }
+        let options = self.precision.on_device()?;
+        let compiled = cuda::compile(&program, &options, &self.arch).map_err(Failure::new)?;
+        let stored = compiled.store();
+        let file = stored.map_err(|error| {
+            Failure::new(format_args!("cannot store the compiled kernels: {error}"))
+        })?;
+        match file {
+            Some(file) => println!("{}", file.display()),
+            None => return Err(Failure::new("there is no cache folder: set XDG_CACHE_HOME")),
+        }
+        let cuda::CompiledKernels { bytes, usage, .. } = compiled;
+        match usage {
+            Some(usage) => println!("{bytes} bytes; {usage}"),
+            None => println!("{bytes} bytes"),
         }
         Ok(())
     }

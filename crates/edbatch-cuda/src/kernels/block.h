@@ -11,7 +11,7 @@ typedef unsigned long long u64;
 // The number of threads of a block.
 enum : u32 { THREADS = 256 };
 
-// Floats of shared memory of a block: of the rows of a tile (`product.h`), of the starts of rows
+// Floats of shared memory of a block: of the rows of a tile (`small.h`), of the starts of rows
 // (`job.h`), and of both. Resident weights follow.
 enum : u32 { ROWS = 16 * (512 + 4), STARTS = 16 * 8, SHARED = ROWS + STARTS };
 
@@ -26,12 +26,24 @@ struct Arguments {
     const float* stayed_before;
     float* outputs;
     u32* indices;
-    u32 wave;
+};
+
+// A number as a type.
+template <u32 N> struct Number {
+    static constexpr u32 value = N;
 };
 
 #ifdef __CUDACC_RTC__
 
 #define DEVICE __device__ __forceinline__
+
+// Functions that are compiled once, however often they are called. Without them the whole program
+// is one function, and compile time grows faster than its length. They take blocks and jobs by
+// value, in registers.
+#define CALLED static __device__ __noinline__
+
+// The shared memory of a block.
+extern __shared__ float4 block_memory[];
 
 // State of a thread that outlives a superstep, in registers.
 template <class T> struct PerThread {
@@ -40,16 +52,16 @@ template <class T> struct PerThread {
 };
 
 struct Block {
-    float* shared;
     u32 index, blocks;
-    // The placement of a team, and a bit for each product whose weights are loaded (`resident.h`).
+    // The placement of a team.
     const u32* places;
-    u64 resident;
+
+    DEVICE float* shared() const { return (float*)block_memory; }
 
     // Runs `f(thread)` on all threads, with a barrier at the end. The compiler must not know that
     // the thread is the same in all supersteps: it would keep what follows from it, for all
     // supersteps of all phases, in registers.
-    template <class F> DEVICE void superstep(F f) {
+    template <class F> DEVICE void superstep(F f) const {
         u32 thread = threadIdx.x;
         asm volatile("" : "+r"(thread));
         f(thread);
@@ -87,6 +99,7 @@ DEVICE float fresh(const float* from) { return *from; }
 #include <utility>
 
 #define DEVICE inline
+#define CALLED static
 
 // State that outlives a superstep, in an array with an element for each thread.
 template <class T> struct PerThread {
@@ -110,13 +123,14 @@ struct Shuffle {
 };
 
 struct Block {
-    float* shared;
     u32 index, blocks;
-    Shuffle* shuffle;
     const u32* places;
-    u64 resident;
+    float* memory;
+    Shuffle* shuffle;
 
-    template <class F> void superstep(F f) {
+    float* shared() const { return memory; }
+
+    template <class F> void superstep(F f) const {
         u32 order[THREADS];
         shuffle->shuffle(order, THREADS);
         for (u32 thread : order) f(thread);

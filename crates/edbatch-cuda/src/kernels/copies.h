@@ -17,7 +17,7 @@ DEVICE void copy_element(const Arguments& a, const u32* job, u32 i) {
 // Set in the index of an argmax if an element is not finite: `NOT_FINITE` of `command_list.rs`.
 constexpr u32 NOT_FINITE = 0x80000000u;
 
-DEVICE void arg_max_job(Block& block, const Arguments& a, const u32* job) {
+CALLED void arg_max_job(Block block, Arguments a, const u32* job) {
     const u32* pieces = a.commands + job[1];
     u32 width = 0;
     for (u32 p = 0; p < job[2]; ++p) width += pieces[2 * p + 1];
@@ -31,16 +31,8 @@ DEVICE void arg_max_job(Block& block, const Arguments& a, const u32* job) {
     });
 }
 
-// Runs a copy job on one block.
-DEVICE void copy_job(Block& block, const Arguments& a, const u32* job) {
-    if (job[0] == ARG_MAX) return arg_max_job(block, a, job);
-    block.superstep([&](u32 t) {
-        for (u32 i = t; i < job[3]; i += THREADS) copy_element(a, job, i);
-    });
-}
-
 // Runs the copy jobs [at, end) on all blocks of a team. Rows are short, so each warp copies a row.
-DEVICE void copy_jobs(Block& block, const Arguments& a, u32 at, u32 end) {
+CALLED void copy_jobs(Block block, Arguments a, u32 at, u32 end) {
     block.superstep([&](u32 t) {
         u32 warp = block.index * (THREADS / 32) + t / 32;
         for (u32 own = at + 6 * warp; own < end; own += 6 * (THREADS / 32) * block.blocks) {
@@ -49,6 +41,7 @@ DEVICE void copy_jobs(Block& block, const Arguments& a, u32 at, u32 end) {
                 copy_element(a, a.commands + own, i);
         }
     });
+#pragma unroll 1
     for (u32 own = at + 6 * block.index; own < end; own += 6 * block.blocks)
         if (a.commands[own] == ARG_MAX) arg_max_job(block, a, a.commands + own);
 }

@@ -1,9 +1,15 @@
 // Reads command lists. `command_list.rs` describes their format.
 #pragma once
-#include "product.h"
+#include "block.h"
+
+// The maximum number of calls of a job.
+enum : u32 { TILE = 16 };
 
 // A job: `count` <= TILE calls of a step from call `first` on, and a slice of its units.
 struct Job {
+    const u32* commands;
+    float* arena;
+    const float *weights, *folded;
     // Three numbers for each operand.
     const u32* operands;
     // Of the step: its number of calls, and the starts of its output and scratch.
@@ -11,55 +17,109 @@ struct Job {
     u32 first, count;
     u32 slice, slices;
 
-    DEVICE Job(const u32* commands, const u32* job, u32 slice, u32 slices)
-        : operands(commands + job[1] + 3), calls(commands[job[1]]), out(commands[job[1] + 1]),
+    DEVICE Job(const Arguments& a, const u32* job, u32 slice, u32 slices)
+        : commands(a.commands), arena(a.arena), weights(a.weights), folded(a.folded),
+          operands(commands + job[1] + 3), calls(commands[job[1]]), out(commands[job[1] + 1]),
           scratch(commands[job[1] + 2]), first(job[2]), count(job[3]), slice(slice),
           slices(slices) {}
     DEVICE const u32* operand(u32 index) const { return operands + 3 * index; }
+
+    // The same calls with all units.
+    DEVICE Job whole() const {
+        Job job = *this;
+        job.slice = 0, job.slices = 1;
+        return job;
+    }
 };
 
 // The units of a slice: [first, first + count).
 struct Units {
     u32 first, count;
-    DEVICE Units(u32 all, const Job& job)
-        : first((u32)((unsigned long long)all * job.slice / job.slices)),
-          count((u32)((unsigned long long)all * (job.slice + 1) / job.slices) - first) {}
+    DEVICE Units(u32 all, u32 slice, u32 slices)
+        : first((u32)((u64)all * slice / slices)),
+          count((u32)((u64)all * (slice + 1) / slices) - first) {}
+    DEVICE Units(u32 all, const Job& job) : Units(all, job.slice, job.slices) {}
 };
 
 // The start of a call's row of an operand: at equal distances, or from a list.
-DEVICE u32 row(const u32* commands, const u32* operand, u32 call) {
-    return operand[0] == 1 ? operand[1] + call * operand[2] : commands[operand[1] + call];
+DEVICE u32 row(const Job& j, u32 operand, u32 call) {
+    const u32* form = j.operand(operand);
+    return form[0] == 1 ? form[1] + call * form[2] : j.commands[form[1] + call];
 }
 
 // Stores the starts of the rows of all calls of a job in shared memory, for the first operands that
 // have a bit in `operands`. So the command list is read once for each row, not for each element.
-DEVICE void find_rows(Block& block, const Arguments& a, const Job& j, u32 operands) {
+CALLED void find_rows(Block block, Job j, u32 operands) {
     block.superstep([&](u32 t) {
         u32 operand = t / TILE, r = t % TILE;
         if (t < STARTS && operands >> operand & 1 && r < j.count)
-            block.shared[ROWS + t] = from_bits(row(a.commands, j.operand(operand), j.first + r));
+            block.shared()[ROWS + t] = from_bits(row(j, operand, j.first + r));
     });
 }
 
-// The start of a call's row of an operand, after `find_rows`.
-DEVICE u32 start(const Block& block, const Arguments& a, const Job& j, u32 operand, u32 call) {
-    if (operand >= STARTS / TILE) return row(a.commands, j.operand(operand), call);
-    return bits(block.shared[ROWS + operand * TILE + call - j.first]);
+// The start of the row of call j.first + r of an operand, after `find_rows`.
+DEVICE u32 start(const Block& block, const Job& j, u32 operand, u32 r) {
+    if (operand >= STARTS / TILE) return row(j, operand, j.first + r);
+    return bits(block.shared()[ROWS + operand * TILE + (j.first + r) % TILE]);
 }
 
 // The memory of a prologue's rows: folded tables, or the arena.
-DEVICE const float* hoisted(const Arguments& a, const u32* operand) {
-    return operand[0] == 4 ? a.folded : a.arena;
+DEVICE const float* hoisted(const Job& j, u32 operand) {
+    return j.operand(operand)[0] == 4 ? j.folded : j.arena;
 }
+
+// The rows of a job's calls that a step writes, in scratch, in the output or in shared memory:
+// row r starts at base + r * stride.
+struct Own {
+    float* base;
+    u32 stride;
+    DEVICE float* row(u32 r) const { return base + r * stride; }
+};
+
+// The rows in a region of scratch with `width` elements a call, after `before` elements a call.
+DEVICE Own scratch(const Job& j, u32 before, u32 width, u32 column) {
+    return {j.arena + (j.scratch + before * j.calls + j.first * width + column), width};
+}
+DEVICE Own output(const Job& j, u32 stride, u32 column) {
+    return {j.arena + (j.out + j.first * stride + column), stride};
+}
+
+// The rows of a job's calls that a step reads. Those of an operand start at base + its start.
+enum : u32 { NO_OPERAND = 0xffffffffu };
+struct Rows {
+    const float* base;
+    u32 operand, stride;
+
+    DEVICE Rows(const float* base, u32 operand) : base(base), operand(operand), stride(0) {}
+    DEVICE Rows(Own own) : base(own.base), operand(NO_OPERAND), stride(own.stride) {}
+    DEVICE const float* row(const Block& block, const Job& j, u32 r) const {
+        return base + (operand == NO_OPERAND ? r * stride : start(block, j, operand, r));
+    }
+};
+
+// No rows.
+DEVICE Rows no_rows() { return {nullptr, NO_OPERAND}; }
 
 // The values of a call at a variadic port.
 struct Values {
     const u32* rows;
     u32 count;
-    DEVICE Values(const u32* commands, const u32* operand, u32 call) {
-        const u32* ends = commands + operand[1];
+    DEVICE Values(const Job& j, u32 operand, u32 call) {
+        const u32* form = j.operand(operand);
+        const u32* ends = j.commands + form[1];
         u32 first = call == 0 ? 0 : ends[call - 1];
-        rows = commands + operand[2] + first;
+        rows = j.commands + form[2] + first;
         count = ends[call] - first;
     }
 };
+
+// Runs f(r, u) on all threads of a block, for each call j.first + r and each of the slice's units.
+template <class F> DEVICE void each_unit(const Block& block, const Job& j, u32 all, F f) {
+    Units units(all, j);
+    block.superstep([&](u32 t) {
+        u32 items = j.count * units.count;
+#pragma unroll 1
+        for (u32 item = t; item < items; item += THREADS)
+            f(item / units.count, units.first + item % units.count);
+    });
+}

@@ -1,25 +1,17 @@
-// Copies of ranges, and argmax.
+// The argmax of a row.
 #pragma once
 #include "block.h"
-
-// One block copies a range: write(i, from(i)) for i in 0..count, in one superstep.
-template <class From, class Write>
-DEVICE void copy(Block& block, u32 count, From from, Write write) {
-    block.superstep([&](u32 t) {
-        for (u32 i = t; i < count; i += THREADS) write(i, from(i));
-    });
-}
 
 // The argmax of from(i), i in 0..width, as `arg_max` of `edbatch-runtime` defines it: the lowest
 // index of the largest element, ignoring NaN; the last index if all are NaN; 0 if width is 0.
 // Thread 0 calls write(index, finite), where finite is 1 if all elements are finite, else 0. Uses
 // shared memory; all threads must call it.
 template <class From, class Write>
-DEVICE void arg_max(Block& block, From from, u32 width, Write write) {
+DEVICE void arg_max(const Block& block, From from, u32 width, Write write) {
     constexpr u32 NONE = 0xffffffffu;
-    float* values = block.shared;
-    float* indices = block.shared + THREADS;
-    float* finites = block.shared + 2 * THREADS;
+    float* values = block.shared();
+    float* indices = block.shared() + THREADS;
+    float* finites = block.shared() + 2 * THREADS;
     static_assert(3 * THREADS <= ROWS, "a float, an index and a flag a thread");
     block.superstep([&](u32 t) {
         float best = from_bits(0xff800000u);

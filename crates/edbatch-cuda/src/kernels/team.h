@@ -1,8 +1,14 @@
 // The kernel of teams: each team runs a whole plan. The source before this header defines
-// `run_job`, as described in `waves.h`.
+//
+//     DEVICE void run_job(Block block, const Arguments& a, const u32* job, u32 slice, u32 slices)
+//     DEVICE void load_weights(Block block, const Arguments& a)
+//
+// of which the first runs a job, a copy or a phase for a slice of its units, and the second loads
+// the block's resident weights.
 //
 // A plan runs in sections with a barrier after each. In the first section each block copies its
-// share of the command list to device memory; every following section is a wave.
+// share of the command list to device memory, and loads its weights; every following section is a
+// wave.
 #pragma once
 #include "copies.h"
 #include "barrier.h"
@@ -43,15 +49,16 @@ struct TeamArguments {
     Part parts[MAX_PARTS];
 };
 
-DEVICE void section(Block& block, const Part& part, u32 number) {
+DEVICE void section(Block block, const Part& part, u32 number) {
     const Arguments& a = part.a;
     if (number == 0) {
         block.superstep([&](u32 t) {
             u32 step = 4 * THREADS * block.blocks;
+#pragma unroll 1
             for (u32 i = 4 * (block.index * THREADS + t); i < part.words; i += step)
                 store4((float*)a.commands + i, load4((const float*)part.host_commands + i));
         });
-        return;
+        return load_weights(block, a);
     }
     u32 at = a.commands[number], end = a.commands[number + 1];
     if (at < end && a.commands[at] >= GIVEN) return copy_jobs(block, a, at, end);
@@ -81,9 +88,8 @@ DEVICE void section(Block& block, const Part& part, u32 number) {
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 plan_kernel(const __grid_constant__ TeamArguments t) {
-    extern __shared__ float4 shared[];
     const Part& part = t.parts[blockIdx.x / t.blocks];
-    Block block{(float*)shared, blockIdx.x % t.blocks, t.blocks, t.places, 0};
+    Block block{blockIdx.x % t.blocks, t.blocks, t.places};
     for (u32 number = 0;; ++number) {
         // Ends with the barrier of a superstep, so that thread 0 arrives after all writes.
         section(block, part, number);
@@ -124,7 +130,7 @@ extern "C" void plan_kernel(const TeamArguments* t, u32 teams, u32 bytes, u32 se
     std::vector<u32> ready;
     for (u32 i = 0; i < teams * blocks; ++i) {
         float* own = shared[i * (size_t)fours].x;
-        all.push_back(Block{own, i % blocks, blocks, &shuffle, t->places, 0});
+        all.push_back(Block{i % blocks, blocks, t->places, own, &shuffle});
         if (i != absent) ready.push_back(i);
     }
     while (!ready.empty()) {
@@ -134,7 +140,7 @@ extern "C" void plan_kernel(const TeamArguments* t, u32 teams, u32 bytes, u32 se
         const Part& part = t->parts[team];
         Team& state = states[team];
         // Shared memory outside of resident weights does not outlive a section.
-        for (u32 i = 0; i < SHARED; ++i) all[index].shared[i] = nan;
+        for (u32 i = 0; i < SHARED; ++i) all[index].memory[i] = nan;
         section(all[index], part, state.section);
         Barrier& barrier = part.barrier(state.section);
         barrier.arrive();

@@ -9,7 +9,7 @@
 // The first two terms come from rounding both operands, each by at most 2⁻¹¹ of its value. The last
 // one comes from additions that may truncate instead of rounding.
 #pragma once
-#include "product.h"
+#include "small.h"
 
 // A warp's tile of 16 rows and 8 columns. With g = lane / 4 and i = lane % 4, a thread has rows g
 // and g + 8 and columns 2 i and 2 i + 1.
@@ -67,47 +67,46 @@ DEVICE void multiply_tile(Tile& tile, u32 lane, u32 length, X x, W w) {
 
 #endif
 
-// Like `product`, on tensor cores: each warp computes eight columns of all rows of the tile. There
-// is one product, in one pass.
-template <bool CONSTANT, class Load, class S>
-DEVICE void product_tf32(Block& block, u32 count, u32 depth, Load load, S stack) {
-    static_assert(S::pass == 0, "a product by itself");
-    if (count == 0) return;
+// Like `small`, on tensor cores: each warp computes eight columns of all rows of the tile.
+CALLED void small_tf32(Block block, Job j, Rows x, Stack stack, u32 at, Own out, Rows before) {
+    Columns columns(stack, Units(stack.units, j), at, j.weights);
     constexpr u32 ACROSS = THREADS / 32 * TILE_COLUMNS;
-    for (u32 first = 0; first < stack.columns; first += ACROSS) {
+#pragma unroll 1
+    for (u32 first = 0; first < columns.count; first += ACROSS) {
         PerThread<Tile> tiles;
-        for (u32 from = 0; from < depth; from += PIECE) {
-            u32 length = depth - from < PIECE ? depth - from : PIECE;
-            if (first == 0 || depth > PIECE) load(from, length);
+        each_piece(block, j, x, stack.depth, first > 0, [&](u32 from, u32 length, u32 apart) {
             block.superstep([&](u32 t) {
                 u32 q = first + t / 32 * TILE_COLUMNS, lane = t % 32;
                 // True for all threads of a warp or for none.
-                if (q >= stack.columns) return;
+                if (q >= columns.count) return;
                 if (from == 0) {
 #pragma unroll
                     for (u32 n = 0; n < 4; ++n) tiles[t].of[n] = 0.0f;
                 }
-                const float* x = block.shared + stack.of(q).at;
                 auto row = [&](u32 r, u32 k) {
-                    return r < count && k < length ? x[r * STRIDE + k] : 0.0f;
+                    return r < j.count && k < length ? block.shared()[r * apart + k] : 0.0f;
                 };
                 auto weights = [&](u32 c) {
-                    Column column = stack.of(q + c < stack.columns ? q + c : q);
-                    const float* fours = column.fours + from / 4 * column.step;
-                    u32 end = q + c < stack.columns ? length : 0, step = column.step;
+                    u32 own = q + c < columns.count ? q + c : q;
+                    u32 end = q + c < columns.count ? length : 0;
+                    bool resident = at != NOT_RESIDENT;
+                    u32 step = columns.step(resident);
+                    const float* fours = resident ? columns.resident(block, own, from)
+                                                  : columns.streamed(own, from);
                     return [=](u32 k) { return k < end ? fours[k / 4 * step + k % 4] : 0.0f; };
                 };
                 multiply_tile(tiles[t], lane, length, row, weights);
-                if (from + length < depth) return;
+                if (from + length < stack.depth) return;
 #pragma unroll
                 for (u32 n = 0; n < 2; ++n) {
                     u32 own = q + Tile::column(lane, n);
-                    if (own >= stack.columns) continue;
+                    if (own >= columns.count) continue;
                     Sums sums;
                     sums.of[0] = tiles[t].of[n], sums.of[1] = tiles[t].of[n + 2];
-                    stack.finish(own, Results<2>{sums, Tile::row(lane, n), 8, count});
+                    finish<2>(block, j, sums, columns.number(own), Tile::row(lane, n), 8, out,
+                              before);
                 }
             });
-        }
+        });
     }
 }

@@ -9,7 +9,7 @@ use cudarc::driver::{CudaContext, result, sys};
 
 use super::{Nvidia, NvidiaMemory, NvidiaProgram, THREADS, failed};
 use crate::CudaError;
-use crate::device::{Device, Properties};
+use crate::device::Properties;
 use crate::measure::{Hardware, Launching, ProbeArguments};
 
 impl Nvidia {
@@ -34,7 +34,7 @@ impl Nvidia {
     }
 
     /// Launches the probe kernel after all earlier launches of a stream: stream number `stream` of
-    /// teams, or the stream of waves if that is `None`.
+    /// teams, or the probe's own if that is `None`.
     pub(crate) fn launch_probe(
         &self,
         program: &NvidiaProgram,
@@ -64,7 +64,7 @@ impl Nvidia {
         launched.map_err(failed("a launch of the probe kernel"))
     }
 
-    /// Copies words of memory to the host, after all earlier launches of waves.
+    /// Copies words of memory to the host, after all earlier launches on the probe's stream.
     pub(crate) fn read(
         &self,
         memory: &NvidiaMemory,

@@ -12,48 +12,33 @@ use crate::nvrtc::{self, Binary, Compiler, ResourceUsage, candidates};
 use crate::{Compilation, CudaError};
 
 /// Calls every function of every header, with arguments that are not constants.
-const EVERYTHING: &str = "const u32* job = a.commands + block.index * 16;
-    u32 count = job[1], depth = job[2], width = job[3], columns = job[4], first = job[5];
-    float* arena = a.arena;
-    switch (job[0]) {
-    case 0:
-        product<true>(block, count, depth,
-            [&](u32 from, u32 length) {
-                auto row = [&](u32 r) -> const float* { return arena + job[16 + r]; };
-                load_tile(block, count, from, length, rows(row, 0));
-            },
-            stack<0>(columns,
-                [&](u32 q) { return Column{a.weights + job[6] + 4 * (first + q), 4 * width, 0}; },
-                [&](u32 q, auto results) {
-                    float* to = arena + job[32] + first + q;
-                    results.add_to([&](u32 r) {
-                        return mul(sigmoid_(a.weights[first + q]), tanh_(fresh(to + r * width)));
-                    }, to, width);
-                }));
-        break;
-    case 1:
-        block.superstep([&](u32 t) {
-            if (t < count)
-                softmax_row(width, [&](u32 i) { return fresh(arena + t * width + i); },
-                            [&](u32 i, float x) { arena[t * width + i] = x; }, job[7]);
-        });
-        break;
-    case 2:
-        block.superstep([&](u32 t) {
-            auto at = [&](u32 i) { return fresh(arena + job[16 + i] + t); };
-            arena[job[8] + t] = add(reduce_sum(count, at), reduce_mean(count, at));
-            arena[job[9] + t] = div_(reduce_max(count, at), chain(depth, at, at));
-        });
-        break;
-    default:
-        arg_max(block, [&](u32 i) { return fresh(arena + i); }, width,
-                [&](u32 i, u32 finite) { a.indices[job[9]] = i + finite; });
-        copy(block, width, [&](u32 i) { return exp_(log_(relu_(fresh(arena + i)))); },
-             [&](u32 i, float x) { a.outputs[i] = x; });
-    }";
+const EVERYTHING: &str = "const u32* job = a.commands;
+    Job j(a, job, block.index, block.blocks);
+    u32 width = job[10], units = job[11];
+    Stack stack{job[12], width, job[13], units};
+    Own out = output(j, width, 1), rest = scratch(j, 1, width, 2);
+    Rows x(j.arena, 0), y = rest;
+    find_rows(block, j, 3);
+    load_resident(block, a.weights, (const Resident*)a.weights, 1);
+    small(block, j, x, stack, job[14], out, y);
+    small_tf32(block, j, x, stack, job[14], out, no_rows());
+    reduce(block, j, 1, job[15], job[16], out, units);
+    copy(block, j.whole(), x, job[17], job[18], rest, units);
+    fill(block, j, from_bits(job[19]), out, units);
+    select(block, j, x, 1, rest, units);
+    dot(block, j, x, y, width, out, units);
+    normalize(block, j, x, job[16], from_bits(job[19]), job[17], width, rest);
+    multiply_values(block, j, x, width, job[15], y, job[13], job[17], no_rows(), out, units);
+    attention(block, j, 1, y, job[15], job[13], job[16], job[17], job[18], out);
+    each_unit(block, j, units, [&](u32 r, u32 u) {
+        float value = add(sigmoid_(x.row(block, j, r)[u]), tanh_(y.row(block, j, r)[u]));
+        out.row(r)[u] = exp_(log_(relu_(mul(erf_(value), value))));
+    });
+    arg_max_job(block, a, job);
+    copy_jobs(block, a, job[20], job[21]);";
 
-/// A thread's share of the 65,536 registers of an SM that runs two blocks.
-const MAX_REGISTERS: usize = 128;
+/// The maximum number of bytes of stack that a function takes for its calls.
+const MAX_STACK: usize = 128;
 
 /// Compiles a source. Returns `None` without NVRTC.
 fn compiled(source: &Source, architecture: &str) -> Option<Result<Binary, CudaError>> {
@@ -70,59 +55,16 @@ fn compiled(source: &Source, architecture: &str) -> Option<Result<Binary, CudaEr
 fn all_headers_compile_for_all_architectures_without_spilling() {
     for generation in [(8, 0), (8, 9), (9, 0), (10, 0), (12, 0)] {
         let architecture = architecture(generation);
-        let Some(binary) = compiled(&source("", EVERYTHING), &architecture) else { return };
+        let headers = "#include \"copies.h\"";
+        let Some(binary) = compiled(&source(headers, EVERYTHING), &architecture) else { return };
         let binary = binary.unwrap();
         assert!(binary.code.starts_with(b"\x7fELF"), "{architecture}: no machine code");
         let usage = binary.usage().expect("the log says what the kernel takes");
         eprintln!("{architecture}: {usage:?}, {} bytes", binary.code.len());
-        assert_eq!((usage.spilled, usage.stack), (0, 0), "{architecture}: {}", binary.log);
-        assert!((32..=MAX_REGISTERS).contains(&usage.registers), "{architecture}: {usage:?}");
-    }
-}
-
-/// A product by a team, with resident weights or streamed ones.
-const TEAM: &str = "#include \"resident.h\"
-#include \"copies.h\"
-#include \"tf32.h\"
-DEVICE void run_job(Block& block, const Arguments& a, const u32* job, u32 slice, u32 slices) {
-    if (job[0] >= GIVEN) return copy_job(block, a, job);
-    u32 depth = job[2], columns = job[3] / slices;
-    auto streamed = [&](u32 q) {
-        return Column{a.weights + job[4] + 4 * (slice * columns + q), 4 * job[3], 0};
-    };
-    u32 at = block.places[1];
-    bool own = resident(block, 0, at, depth, columns, streamed);
-    auto kept = [&](u32 q) {
-        return Column{block.shared + SHARED + at + 4 * q, 4 * columns, 0};
-    };
-    auto row = [&](u32 r) -> const float* { return a.arena + job[6 + r]; };
-    auto load = [&](u32 from, u32 length) {
-        load_tile(block, job[1], from, length, rows(row, 0));
-    };
-    auto finish = [&](u32 q, auto results) {
-        u32 n = slice * columns + q;
-        results.set(a.arena + job[22] + n, job[3]);
-    };
-    if (own) PRODUCT<false>(block, job[1], depth, load, stack<0>(columns, kept, finish));
-    else PRODUCT<true>(block, job[1], depth, load, stack<0>(columns, streamed, finish));
-}
-#include \"team.h\"
-";
-
-#[test]
-fn teams_compile_for_all_architectures_without_spilling() {
-    for generation in [(8, 0), (8, 9), (9, 0), (10, 0), (12, 0)] {
-        let architecture = architecture(generation);
-        for product in ["product", "product_tf32"] {
-            let text = TEAM.replace("PRODUCT", product);
-            let Some(binary) = compiled(&Source { text, kernel: Kernel::Plan }, &architecture)
-            else {
-                return;
-            };
-            let usage = binary.unwrap().usage().expect("the log says what the kernel takes");
-            eprintln!("{architecture}, {product}: {usage:?}");
-            assert_eq!((usage.spilled, usage.stack), (0, 0), "{architecture}, {product}");
-        }
+        assert_eq!(usage.spilled, 0, "{architecture}: {}", binary.log);
+        assert!(usage.stack <= MAX_STACK, "{architecture}: {}", binary.log);
+        assert!((32..=255).contains(&usage.registers), "{architecture}: {usage:?}");
+        assert!((100..5000).contains(&binary.longest_function()), "{architecture}");
     }
 }
 
@@ -133,7 +75,7 @@ fn a_stack_frame_is_found() {
     let wave = "block.superstep([&](u32 t) {
             float own[64];
             for (u32 i = 0; i < 64; ++i) own[i] = 0.0f;
-            for (u32 i = 0; i < a.wave; ++i) own[a.commands[i] % 64] = a.weights[i];
+            for (u32 i = 0; i < a.commands[64]; ++i) own[a.commands[i] % 64] = a.weights[i];
             a.arena[t] = own[t % 64];
         });";
     let Some(binary) = compiled(&source("", wave), "sm_90") else { return };
@@ -165,22 +107,26 @@ fn a_compile_error_is_reported() {
         }
         other => panic!("{other:?}"),
     }
-    let error = compiled(&Source { text: "\0".to_string(), kernel: Kernel::Wave }, "sm_90");
+    let error = compiled(&Source { text: "\0".to_string(), kernel: Kernel::Plan }, "sm_90");
     assert!(matches!(error, Some(Err(CudaError::Compile { .. }))));
 }
 
 #[test]
 fn resource_usage_is_read_from_the_log() {
     let log = "ptxas info    : 116 bytes gmem
-ptxas info    : Compiling entry function 'wave_kernel' for 'sm_90'
-ptxas info    : Function properties for wave_kernel
-ptxas         .     64 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads
+ptxas info    : Compiling entry function 'plan_kernel' for 'sm_90'
+ptxas info    : Function properties for plan_kernel
+ptxas         .     16 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 ptxas info    : Used 94 registers, used 1 barriers, 16640 bytes smem
+ptxas info    : Function properties for phase_1
+ptxas         .     64 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads
 ";
-    let binary = Binary { code: Vec::new(), log: log.to_string() };
+    let ptx = ".entry plan_kernel(\n)\n{\nret;\n}\n.func phase_1(\n)\n{\nadd;\n\t{\nret;\n\t}\n}\n";
+    let binary = Binary { code: Vec::new(), log: log.to_string(), ptx: ptx.to_string() };
     assert_eq!(binary.usage(), Some(ResourceUsage { registers: 94, spilled: 12, stack: 64 }));
-    let silent = Binary { code: Vec::new(), log: String::new() };
-    assert_eq!(silent.usage(), None);
+    assert_eq!(binary.longest_function(), 4);
+    let silent = Binary { code: Vec::new(), log: String::new(), ptx: String::new() };
+    assert_eq!((silent.usage(), silent.longest_function()), (None, 0));
 }
 
 /// A library with the functions of NVRTC, whose machine code is the list of options. It has no log.
@@ -201,6 +147,8 @@ int nvrtcCompileProgram(void*, int count, const char** options) {
 int nvrtcGetProgramLogSize(void*, size_t*) { return 3; }
 int nvrtcGetProgramLog(void*, char*) { return 3; }
 int nvrtcGetCUBINSize(void*, size_t* size) { return *size = code.size(), 0; }
+int nvrtcGetPTXSize(void*, size_t*) { return 3; }
+int nvrtcGetPTX(void*, char*) { return 3; }
 int nvrtcGetCUBIN(void*, char* to) { return code.copy(to, code.size()), 0; }
 }"#;
 
@@ -243,7 +191,7 @@ fn the_named_folder_comes_before_the_system() {
     let reports = REPORTS.lock().unwrap();
     let took: Vec<_> = reports.iter().map(|report| report.took.is_some()).collect();
     assert_eq!(took, [false, true, false]);
-    let text = format!("compiling 1 kernel (wave_kernel) for sm_80 with {compiler}");
+    let text = format!("compiling 1 kernel (plan_kernel) for sm_80 with {compiler}");
     assert_eq!(reports[0].to_string(), text);
     assert!(reports[1].to_string().starts_with(&text.replace("compiling", "compiled")));
     // Without any, the error names every file.

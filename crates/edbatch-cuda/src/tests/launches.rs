@@ -20,11 +20,11 @@ fn left(wave: &str) -> Option<Vec<Vec<u32>>> {
 
 #[test]
 fn a_missing_barrier_is_found() {
-    let apart = "block.superstep([&](u32 t) { block.shared[t] = (float)t; });
-        block.superstep([&](u32 t) { a.arena[t] = block.shared[(t + 1) % THREADS]; });";
+    let apart = "block.superstep([&](u32 t) { block.shared()[t] = (float)t; });
+        block.superstep([&](u32 t) { a.arena[t] = block.shared()[(t + 1) % THREADS]; });";
     let merged = "block.superstep([&](u32 t) {
-            block.shared[t] = (float)t;
-            a.arena[t] = block.shared[(t + 1) % THREADS];
+            block.shared()[t] = (float)t;
+            a.arena[t] = block.shared()[(t + 1) % THREADS];
         });";
     let Some(right) = left(apart) else { return };
     let expected: Vec<u32> = (1..257).map(|t| ((t % 256) as f32).to_bits()).collect();
@@ -38,9 +38,9 @@ fn a_missing_barrier_is_found() {
 fn memory_holds_nan_until_it_is_written() {
     // The second block must not see the shared memory of the first.
     let wave = "block.superstep([&](u32 t) {
-            a.arena[block.index * THREADS + t] = block.shared[t];
+            a.arena[block.index * THREADS + t] = block.shared()[t];
         });
-        block.superstep([&](u32 t) { block.shared[t] = 1.0f; });";
+        block.superstep([&](u32 t) { block.shared()[t] = 1.0f; });";
     let Some(kernel) = Kernel::emulated(1, "", wave) else { return };
     assert!(kernel.run((2, &[], &[], &[], 512)).arena.iter().all(|x| x.is_nan()));
     let memory = kernel.device.memory(10, MemorySide::Host).unwrap();
@@ -65,7 +65,7 @@ fn each_launch_has_a_different_order_of_blocks() {
 #[test]
 fn mistakes_are_errors() {
     let device = Emulated::new(1);
-    let source = Source { text: "no C++".to_string(), kernel: device::Kernel::Wave };
+    let source = Source { text: "no C++".to_string(), kernel: device::Kernel::Plan };
     match device.compile(&source, None) {
         Err(CudaError::Compile { log }) => assert!(log.contains("kernels.cpp"), "{log}"),
         Err(error @ CudaError::NoCompiler { .. }) => edbatch_testing::skip(&error.to_string()),

@@ -11,7 +11,7 @@ fn stack(phase: usize, units: u32, columns: u32, depth: u32) -> Recurrent {
 /// Places stacks on blocks with `resident_bytes` of shared memory for weights.
 fn placed(stacks: &[Recurrent], sms: u32, resident_bytes: usize) -> Placement {
     let phases = 1 + stacks.iter().map(|stack| stack.phase).max().unwrap_or(0);
-    Placement::new(stacks, phases, sms, ROW_BYTES + resident_bytes, 0)
+    Placement::new(stacks, phases, sms, ROW_BYTES + resident_bytes)
 }
 
 #[test]
@@ -34,14 +34,6 @@ fn teams_are_as_small_as_shared_memory_allows() {
     assert_eq!(placed(&weights, 2, 1 << 20).blocks, 2);
     // Without recurrent weights, the smallest team.
     assert_eq!(placed(&[], 132, 0).blocks, 4);
-}
-
-#[test]
-fn teams_have_at_least_min_blocks() {
-    let weights = [stack(0, 64, 4, 1024)];
-    let blocks =
-        |min_blocks| Placement::new(&weights, 1, 132, ROW_BYTES + (256 << 10), min_blocks).blocks;
-    assert_eq!([0, 4, 5, 33, 65, 1000].map(blocks), [4, 4, 8, 64, 132, 132]);
 }
 
 #[test]

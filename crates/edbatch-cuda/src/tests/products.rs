@@ -5,21 +5,29 @@ use edbatch_runtime::kernels::{
     GemmShape, Left, PackedWeights, Pass, Piece, RowsMut, RowsRef, Start, batched_gemm, product,
 };
 
-/// The command list: rows, depth, width, columns, start of the output; start of each row; the
-/// columns.
-const PRODUCT: &str = "const u32* list = a.commands;
-    u32 count = list[0], depth = list[1], width = list[2], columns = list[3];
-    const u32* rows = list + 5;
-    const u32* wanted = rows + count;
-    auto row = [&](u32 r) -> const float* { return a.arena + rows[r]; };
-    product<true>(block, count, depth,
-        [&](u32 from, u32 length) {
-            load_tile(block, count, from, length, ::rows(row, 0));
-        },
-        stack<0>(columns, [&](u32 q) { return Column{a.weights + 4 * wanted[q], 4 * width, 0}; },
-            [&](u32 q, auto results) {
-                results.set(a.arena + list[4] + wanted[q], width);
-            }));";
+/// Each block computes a slice of the units of a product. The command list: a job, a step and its
+/// operand; depth, width, units, and how the product runs; the start of each row. A bias follows the
+/// weights.
+const PRODUCT: &str = "Job j(a, a.commands, block.index, block.blocks);
+    u32 depth = a.commands[10], width = a.commands[11], units = a.commands[12];
+    u32 how = a.commands[13], at = how & 1 ? 0 : NOT_RESIDENT;
+    Stack stack{0, width, depth, units};
+    Resident own{0, 2, stack};
+    if (how & 1) load_resident(block, a.weights, &own, 1);
+    find_rows(block, j, 1);
+    Own out = output(j, width, 0);
+    Rows before = no_rows();
+    if (how & 2) before = Rows(j.weights + (depth + 3) / 4 * 4 * width, NO_OPERAND);
+    if (how & 4) {
+        u32 half = depth / 2;
+        each_part(j, depth, [&](Job j) {
+            copy(block, j.whole(), Rows(j.arena, 0), 1, 0, Own{block.shared(), distance(depth)},
+                 half);
+            copy(block, j.whole(), Rows(j.arena + half, 0), 1, 0,
+                 Own{block.shared() + half, distance(depth)}, depth - half);
+            small(block, j, no_rows(), stack, at, output(j, width, 0), before);
+        });
+    } else small(block, j, Rows(j.arena, 0), stack, at, out, before);";
 
 /// Packs weights (width, depth) as `[⌈depth / 4⌉][width][4]`. The padding is NaN and must not be
 /// read.
@@ -40,109 +48,47 @@ fn products_have_the_bits_of_the_cpu() {
     let edges = [(1, 1, 1), (16, 13, 21), (9, 21, 13), (16, 256, 129), (3, 257, 300), (8, 600, 5)];
     let shapes: Vec<_> = edges
         .into_iter()
+        .chain([(16, 2000, 7), (5, 8192, 3), (16, 70, 1000)])
         .chain(
             (0..60).map(|_| (1 + random.below(16), 1 + random.below(530), 1 + random.below(400))),
         )
         .collect();
+    let mut ways = [0; 8];
     for (count, depth, width) in shapes {
         let weights = random.floats(width * depth, false);
         let rows = random.floats(20 * depth, true);
+        let bias = random.floats(width, false);
         let starts: Vec<u32> = (0..count).map(|_| random.below(19 * depth + 1) as u32).collect();
-        let mut columns: Vec<u32> = (0..width as u32).collect();
-        columns.swap(0, width / 2);
-        columns.truncate(1 + random.below(width));
+        // A unit has one column, or all columns of a gate.
+        let gates = (2..=4).find(|gates| width % gates == 0).unwrap_or(1);
+        let (units, blocks) = (width / gates, 1 + random.below(5));
+        let resident = units.div_ceil(blocks) * gates * depth.next_multiple_of(4) * 4;
+        let fits = usize::from(resident <= super::RESIDENT);
+        let how = random.below(8) & (6 + fits);
+        ways[how] += 1;
         let out = rows.len();
-        let head = [count, depth, width, columns.len(), out].map(|n| n as u32);
-        let commands = [&head[..], &starts, &columns].concat();
-        let lefts = run((1, &commands, &packed(&weights, width, depth), &rows, count * width));
+        let head = [0, 4, 0, count, count, out, 0, 2, 14, 0, depth, width, units, how];
+        let head = head.map(|n| n as u32);
+        let commands = [&head[..], &starts].concat();
+        let all = [&packed(&weights, width, depth)[..], &bias].concat();
+        let lefts = run((blocks as u32, &commands, &all, &rows, count * width));
         for level in levels() {
             let weights = PackedWeights::new(level, &[&weights], depth).unwrap();
             let mut expected = vec![0.0; count * width];
             let read = RowsRef::List { data: &rows, offsets: &starts };
             let written = RowsMut::contiguous(&mut expected, width);
             product(&weights, 0..weights.panels(), Pass::Forwards, &read, &Start::Nothing, written);
-            // Other columns must not be written.
-            for (i, x) in expected.iter_mut().enumerate() {
-                if !columns.contains(&((i % width) as u32)) {
-                    *x = f32::NAN;
-                }
+            if how & 2 != 0 {
+                expected.iter_mut().enumerate().for_each(|(i, x)| *x += bias[i % width]);
             }
             for (device, left) in &lefts {
                 assert_same_bits(&left.arena[out..], &expected, || {
-                    format!("{device}: {count} rows, {depth} by {width} at {level}")
+                    format!("{device}: {count} rows, {depth} by {width}, way {how} at {level}")
                 });
             }
         }
     }
-}
-
-/// Three products side by side: the first and the third have the same rows, and the second is added
-/// to the results of the first. The command list: rows, depth, start of the output; a start for
-/// each row of the first kind, then of the second. There are 70, 70 and 20 columns.
-const SIDE_BY_SIDE: &str = "const u32* list = a.commands;
-    u32 count = list[0], depth = list[1], padded = (depth + 3) / 4 * 4;
-    float* out = a.arena + list[2];
-    auto first = [&](u32 r) -> const float* { return a.arena + list[3 + r]; };
-    auto second = [&](u32 r) {
-        const float* row = a.arena + list[3 + count + r];
-        return [=](u32 k) { return row[k]; };
-    };
-    auto of = [&](u32 before, u32 width, u32 at) {
-        return [=](u32 q) {
-            return Column{a.weights + before * padded + 4 * q, 4 * width, at};
-        };
-    };
-    product<true>(block, count, depth,
-        [&](u32 from, u32 length) {
-            load_tile(block, count, from, length, rows(first, 0), computed_rows(second, padded));
-        },
-        stack<0>(70, of(0, 70, 0), [&](u32 q, auto results) { results.set(out + q, 90); }),
-        stack<1>(70, of(70, 70, padded),
-                 [&](u32 q, auto results) {
-                     float* to = out + 69 - q;
-                     results.add_to([&](u32 r) { return fresh(to + 90 * r); }, to, 90);
-                 }),
-        stack<0>(20, of(140, 20, 0),
-                 [&](u32 q, auto results) { results.set(out + 70 + q, 90); }));";
-
-#[test]
-fn products_side_by_side_have_the_bits_of_the_cpu() {
-    let Some(run) = everywhere("", SIDE_BY_SIDE) else { return };
-    let mut random = Random(6);
-    for (count, depth) in [(1, 1), (2, 5), (16, 256), (7, 100), (9, 255), (8, 33), (16, 4)] {
-        let weights = [70, 70, 20].map(|width| random.floats(width * depth, false));
-        let rows = random.floats(20 * depth, true);
-        let starts: Vec<u32> =
-            (0..2 * count).map(|_| random.below(19 * depth + 1) as u32).collect();
-        let head = [count, depth, rows.len()].map(|n| n as u32);
-        let commands = [&head[..], &starts].concat();
-        let [a, b, c] = &weights;
-        let all = [packed(a, 70, depth), packed(b, 70, depth), packed(c, 20, depth)].concat();
-        let lefts = run((1, &commands, &all, &rows, count * 90));
-        for level in levels() {
-            let sums = |weights: &[f32], starts| {
-                let width = weights.len() / depth;
-                let weights = PackedWeights::new(level, &[weights], depth).unwrap();
-                let mut sums = vec![0.0; count * width];
-                let read = RowsRef::List { data: &rows, offsets: starts };
-                let written = RowsMut::contiguous(&mut sums, width);
-                let panels = 0..weights.panels();
-                product(&weights, panels, Pass::Forwards, &read, &Start::Nothing, written);
-                sums
-            };
-            let (of_a, of_c) = (sums(a, &starts[..count]), sums(c, &starts[..count]));
-            let of_b = sums(b, &starts[count..]);
-            let mut expected = Vec::new();
-            for r in 0..count {
-                expected.extend((0..70).map(|q| of_a[r * 70 + q] + of_b[r * 70 + 69 - q]));
-                expected.extend(&of_c[r * 20..][..20]);
-            }
-            for (device, left) in &lefts {
-                let what = || format!("{device}: {count} rows of {depth} at {level}");
-                assert_same_bits(&left.arena[rows.len()..], &expected, what);
-            }
-        }
-    }
+    assert!(ways.iter().all(|&count| count > 0), "{ways:?}");
 }
 
 #[test]

@@ -166,9 +166,7 @@ fn attention_has_the_bits_of_the_cpu() {
 #[test]
 fn arg_max_is_that_of_the_cpu() {
     let wave = "arg_max(block, [&](u32 i) { return fresh(a.arena + i); }, a.commands[0],
-                [&](u32 index, u32 finite) { a.indices[0] = index, a.indices[1] = finite; });
-        copy(block, a.commands[0], [&](u32 i) { return fresh(a.arena + i); },
-             [&](u32 i, float x) { a.arena[a.commands[0] + i] = x; });";
+                [&](u32 index, u32 finite) { a.indices[0] = index, a.indices[1] = finite; });";
     let Some(run) = everywhere("", wave) else { return };
     let mut random = Random(5);
     let (nan, least) = (f32::NAN, f32::NEG_INFINITY);
@@ -190,13 +188,12 @@ fn arg_max_is_that_of_the_cpu() {
         rows.push(row);
     }
     for row in rows {
-        for (device, left) in run((1, &[row.len() as u32], &[], &row, row.len())) {
+        for (device, left) in run((1, &[row.len() as u32], &[], &row, 1)) {
             for level in levels() {
                 let ArgMax { index, is_finite } = arg_max(level, &row);
                 let expected = [index, u32::from(is_finite)];
                 assert_eq!(left.indices[..2], expected, "{device}: {row:?} at {level}");
             }
-            assert_same_bits(&left.arena[row.len()..], &row, || "a copy".to_string());
         }
     }
 }

@@ -34,7 +34,7 @@ impl Drop for Folder {
 
 fn key(text: &str) -> Key {
     Key::new(
-        &Source { text: text.to_string(), kernel: Kernel::Wave },
+        &Source { text: text.to_string(), kernel: Kernel::Plan },
         &["--fast", "--loud"],
         (13, 0),
         "sm_90",
@@ -43,7 +43,7 @@ fn key(text: &str) -> Key {
 
 #[test]
 fn a_key_depends_on_source_options_version_and_architecture() {
-    let source = |text: &str| Source { text: text.to_string(), kernel: Kernel::Wave };
+    let source = |text: &str| Source { text: text.to_string(), kernel: Kernel::Plan };
     let keys = [
         key("a"),
         key("b"),
@@ -124,7 +124,7 @@ fn folders_and_huge_files_are_ignored() {
 #[test]
 fn stored_kernels_of_pinned_versions_are_found() {
     let folder = Folder::new("pinned");
-    let source = Source { text: String::new(), kernel: Kernel::Wave };
+    let source = Source { text: String::new(), kernel: Kernel::Plan };
     let key = |version| Key::new(&source, &[], version, "sm_90");
     let (empty, store) = (Store::at(folder.0.join("empty")), Store::at(&folder.0));
     for (version, code) in [((13, 1), "13.1"), ((13, 0), "13.0"), ((12, 4), "12.4")] {

@@ -14,7 +14,8 @@ const BLOCKS: u32 = 4;
 /// In each wave every block runs a job of phase 0: it adds its number to the sum of the values that
 /// all blocks wrote in the previous wave.
 const SUMS: &str = "#include \"block.h\"
-DEVICE void run_job(Block& block, const Arguments& a, const u32* job, u32 slice, u32 slices) {
+DEVICE void load_weights(Block, const Arguments&) {}
+DEVICE void run_job(Block block, const Arguments& a, const u32* job, u32 slice, u32 slices) {
     if (slices != block.blocks || slice != block.index) __builtin_trap();
     block.superstep([&](u32 t) {
         if (t != 0) return;
@@ -155,7 +156,6 @@ fn a_barrier_timeout_fails_one_plan_and_leaves_the_team_usable() {
         let error = subject.run(&plans).unwrap_err();
         device.set_absent(None);
         assert_eq!(error, CudaError::BarrierTimeout { timeout: Duration::from_secs(1) });
-        assert!(error.to_string().contains("EDBATCH_CUDA=waves"), "{error}");
         assert_eq!(plans[0].left(device), expected());
         assert_ne!(plans[1].left(device), expected());
         assert_eq!(plans[2].left(device), expected());
@@ -197,5 +197,4 @@ fn launches_that_do_not_fit_are_errors() {
     assert_eq!(error.to_string(), "blocks that run at the same time: expected at most 8, got 12");
     let error = device.launch_teams(program, 0, 1, shared + 1, &arguments).unwrap_err();
     assert!(error.to_string().starts_with("bytes of shared memory"), "{error}");
-    device.launch(program, 1, &Arguments::default()).unwrap_err();
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use edbatch_cuda::{self as cuda, CudaError, CudaOptions, Driver};
+use edbatch_cuda::{self as cuda, CudaError, CudaOptions};
 use edbatch_graph::{CellError, Network};
 use edbatch_layout::{CellStyle, Program};
 use edbatch_models::Model;
@@ -63,7 +63,7 @@ fn team_sizes_follow_from_recurrent_weights() {
     for hidden in [256, 512] {
         for (name, network) in networks(hidden).unwrap() {
             let program = Program::new(network, CellStyle::Hoisted).unwrap();
-            let size = cuda::team_size(&program, SMS, SHARED_BYTES, 0);
+            let size = cuda::team_size(&program, SMS, SHARED_BYTES);
             let cuda::TeamSize { blocks, shared_bytes, recurrent_bytes, streamed_bytes, .. } = size;
             let line = format!("{blocks} {shared_bytes} {recurrent_bytes} {streamed_bytes}");
             got += &format!("{name} {hidden}: {line}\n");
@@ -72,48 +72,44 @@ fn team_sizes_follow_from_recurrent_weights() {
     assert_eq!(got, TEAMS);
 }
 
-/// With more registers, two blocks of 256 threads do not fit on an SM.
-const MAX_OF_WAVES: usize = 128;
+/// The maximum number of bytes of stack that a function takes for its calls.
+const MAX_STACK: usize = 128;
 
-/// A team's block has an SM to itself.
-const MAX_OF_TEAMS: usize = 200;
+/// The maximum number of lines of PTX of a function, on which the compile time depends.
+const MAX_LINES: usize = 5_000;
 
-/// Registers per thread of teams, by model, on an H100 with 256 elements in a hidden vector; exact
-/// for NVRTC 13.0.88.
-const REGISTERS: [usize; 9] = [136, 168, 116, 110, 166, 166, 114, 116, 116];
-
-/// Compiles all models for an architecture and checks that no register is spilled. Returns the
-/// registers per thread, or `None` without a compiler.
+/// Compiles a network for an architecture, checks that no function spills registers, and returns
+/// the largest number of registers and of lines of a function. Returns `None` without a compiler.
 fn compiled(
-    driver: Driver,
+    network: &Arc<Network>,
     architecture: &str,
     style: CellStyle,
-    hidden: usize,
-) -> Option<Vec<usize>> {
-    let mut all = Vec::new();
-    for (name, network) in networks(hidden).unwrap() {
-        let program = Program::new(network, style).unwrap();
-        let options = CudaOptions::new().driver(driver);
-        let kernels = match cuda::compile(&program, &options, architecture) {
-            Err(error @ CudaError::NoCompiler { .. }) => {
-                edbatch_testing::skip(&error.to_string());
-                return None;
-            }
-            compiled => compiled.unwrap(),
-        };
-        let what = format!("{name}, {driver:?}, {architecture}, {style:?}, {hidden}");
-        let usage = kernels.usage.expect("the log contains it");
-        let (spilled, registers) = ((usage.spilled, usage.stack), usage.registers);
-        eprintln!("{what}: {registers} registers");
-        assert_eq!(spilled, (0, 0), "{what}");
-        let max = match driver {
-            Driver::Teams => MAX_OF_TEAMS,
-            Driver::Waves => MAX_OF_WAVES,
-        };
-        assert!(registers <= max, "{what}: {registers}");
-        all.push(registers);
-    }
-    Some(all)
+    what: &str,
+) -> Option<(usize, usize)> {
+    let program = Program::new(network.clone(), style).unwrap();
+    let kernels = match cuda::compile(&program, &CudaOptions::new(), architecture) {
+        Err(error @ CudaError::NoCompiler { .. }) => {
+            edbatch_testing::skip(&error.to_string());
+            return None;
+        }
+        compiled => compiled.unwrap(),
+    };
+    let usage = kernels.usage.expect("the log contains it");
+    let lines = kernels.longest_function;
+    eprintln!("{what}, {architecture}, {style:?}: {usage}; {lines} lines");
+    assert_eq!(usage.spilled, 0, "{what}");
+    assert!(usage.stack <= MAX_STACK, "{what}: a stack of {} bytes", usage.stack);
+    assert!((100..=MAX_LINES).contains(&lines), "{what}: a function of {lines} lines");
+    Some((usage.registers, lines))
+}
+
+/// Compiles all models.
+fn models_compile(architecture: &str, style: CellStyle, hidden: usize) -> Vec<usize> {
+    let networks = networks(hidden).unwrap();
+    let compiled = networks.iter().map_while(|(name, network)| {
+        compiled(network, architecture, style, &format!("{name}, {hidden}"))
+    });
+    compiled.map(|(registers, _)| registers).collect()
 }
 
 /// Spilled registers would distort its measurements.
@@ -132,39 +128,50 @@ fn the_probe_kernel_compiles_without_spilling() {
     }
 }
 
+/// Registers per thread, by model, on an H100 with 256 elements in a hidden vector; at most for
+/// NVRTC 13.0.88.
+const REGISTERS: [usize; 9] = [153, 156, 156, 138, 152, 152, 153, 166, 166];
+
 #[test]
-fn teams_compile_for_hopper() {
-    let registers = compiled(Driver::Teams, "sm_90", CellStyle::Hoisted, 256);
-    if let Some(registers) = registers {
-        assert_eq!(registers, REGISTERS);
+fn models_compile_for_hopper() {
+    let registers = models_compile("sm_90", CellStyle::Hoisted, 256);
+    let fit = registers.iter().zip(REGISTERS).all(|(&registers, max)| registers <= max);
+    assert!(fit, "{registers:?}");
+}
+
+/// Compile time grows faster than the length of a function, so no function may be long.
+#[test]
+fn functions_of_random_networks_are_short() {
+    let seeds = if edbatch_testing::all_cases() { 30 } else { 3 };
+    for seed in 0..seeds {
+        let network = edbatch_testing::Subject::random(seed).network;
+        let what = format!("random network {seed}");
+        if compiled(&network, "sm_90", CellStyle::Hoisted, &what).is_none() {
+            return;
+        }
     }
 }
 
+/// A network of 14 cells with 139 phases, which took 558 seconds as a single function.
 #[test]
-fn waves_compile_for_hopper() {
-    compiled(Driver::Waves, "sm_90", CellStyle::Hoisted, 256);
+fn functions_of_a_large_network_are_short() {
+    let folder = std::env::var_os("EDBATCH_SHARED").map(std::path::PathBuf::from);
+    let file = folder.map(|folder| folder.join("networks/slow_to_compile/network.json"));
+    let Some(text) = file.and_then(|file| std::fs::read_to_string(file).ok()) else {
+        return edbatch_testing::skip("no $EDBATCH_SHARED/networks/slow_to_compile");
+    };
+    let network = Arc::new(edbatch_models::network_from_json(&text).unwrap());
+    compiled(&network, "sm_90", CellStyle::Hoisted, "slow_to_compile");
 }
 
 #[test]
 #[ignore = "takes minutes"]
-fn teams_of_odd_sizes_compile() {
-    compiled(Driver::Teams, "sm_80", CellStyle::Planned, 42);
+fn models_of_odd_sizes_compile() {
+    models_compile("sm_80", CellStyle::Planned, 42);
 }
 
 #[test]
 #[ignore = "takes minutes"]
-fn waves_of_odd_sizes_compile() {
-    compiled(Driver::Waves, "sm_80", CellStyle::Planned, 42);
-}
-
-#[test]
-#[ignore = "takes minutes"]
-fn teams_compile_for_blackwell() {
-    compiled(Driver::Teams, "sm_100", CellStyle::Planned, 256);
-}
-
-#[test]
-#[ignore = "takes minutes"]
-fn waves_compile_for_blackwell() {
-    compiled(Driver::Waves, "sm_100", CellStyle::Planned, 256);
+fn models_compile_for_blackwell() {
+    models_compile("sm_100", CellStyle::Planned, 256);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use edbatch_cuda::{CudaError, CudaOptions, Driver, EmulatedBackend, EmulatedDevice, phases};
+use edbatch_cuda::{CudaError, CudaOptions, EmulatedBackend, EmulatedDevice, phases};
 use edbatch_graph::{Dag, Graph, Network, NodeId, Shape, Value};
 use edbatch_layout::{CellStyle, Program, Want};
 use edbatch_runtime::kernels::Level;
@@ -11,16 +11,9 @@ use edbatch_testing::networks::Random;
 use edbatch_testing::{Subject, allocations, skip};
 use rand::SeedableRng;
 
-/// Both ways to launch a plan.
-const DRIVERS: [Driver; 2] = [Driver::Teams, Driver::Waves];
-
 /// Loads a program on a new device. Returns `None`, and counts a skip, without a C++ compiler.
-fn load(
-    program: &Arc<Program>,
-    parameters: &Parameters,
-    driver: Driver,
-) -> Option<EmulatedBackend> {
-    let options = CudaOptions::new().driver(driver);
+fn load(program: &Arc<Program>, parameters: &Parameters) -> Option<EmulatedBackend> {
+    let options = CudaOptions::new();
     match EmulatedDevice::new(7).load(program.clone(), parameters, &options) {
         Ok(backend) => Some(backend),
         Err(error) if matches!(CudaError::of(&error), Some(CudaError::NoCompiler { .. })) => {
@@ -84,16 +77,14 @@ fn random_networks_have_the_bits_of_the_cpu_in_every_order() {
         let unfolded = Arc::new(Program::new(subject.network.clone(), style).unwrap());
         let cpu = Cpu::new(unfolded.clone(), parameters, Level::detect(), Precision::F32);
         let expected = subject.run(&unfolded, &mut cpu.unwrap()).unwrap();
-        for driver in DRIVERS {
-            let Some(mut device) = load(&program, parameters, driver) else { return };
-            // Each launch has a different order of threads, blocks and jobs.
-            for _ in 0..3 {
-                let got = subject.run(&program, &mut device).unwrap();
-                assert!(got == expected, "seed {seed}, {style:?}, {driver:?}: different bits");
-            }
-            let mut fork = device.fork();
-            assert!(subject.run(&program, &mut *fork).unwrap() == expected, "a fork");
+        let Some(mut device) = load(&program, parameters) else { return };
+        // Each launch has a different order of threads, blocks and jobs.
+        for _ in 0..3 {
+            let got = subject.run(&program, &mut device).unwrap();
+            assert!(got == expected, "seed {seed}, {style:?}: different bits");
         }
+        let mut fork = device.fork();
+        assert!(subject.run(&program, &mut *fork).unwrap() == expected, "a fork");
     }
 }
 
@@ -110,11 +101,9 @@ fn concatenated_arguments_are_one_phase_with_the_bits_of_the_cpu() {
     if level == Level::Portable {
         return skip("this level of the CPU rounds products");
     }
-    for driver in DRIVERS {
-        let Some(mut device) = load(&program, parameters, driver) else { return };
-        for _ in 0..3 {
-            assert!(subject.run(&program, &mut device).unwrap() == expected);
-        }
+    let Some(mut device) = load(&program, parameters) else { return };
+    for _ in 0..3 {
+        assert!(subject.run(&program, &mut device).unwrap() == expected);
     }
 }
 
@@ -125,10 +114,8 @@ fn nothing_is_allocated_in_a_steady_state() {
     for folded in [0, u64::MAX] {
         let program = Program::new(subject.network.clone(), CellStyle::Hoisted).unwrap();
         let program = Arc::new(program.fold_tables(folded));
-        for driver in DRIVERS {
-            let Some(mut device) = load(&program, &subject.parameters, driver) else { return };
-            nothing_is_allocated(&subject, &program, &mut device);
-        }
+        let Some(mut device) = load(&program, &subject.parameters) else { return };
+        nothing_is_allocated(&subject, &program, &mut device);
     }
 }
 
@@ -151,16 +138,14 @@ fn a_step_runs_again() {
     let subject = Subject::random(5);
     let program = Program::new(subject.network.clone(), CellStyle::Planned).unwrap();
     let program = Arc::new(program);
-    for driver in DRIVERS {
-        let Some(mut device) = load(&program, &subject.parameters, driver) else { return };
-        let expected = subject.run(&program, &mut device).unwrap();
-        let last = NodeId::new(subject.graph.nodes() - 1);
-        let plan = subject.plan(&program, &device, &[(last.into(), Want::Elements)]);
-        let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
-        device.run(&[Part { slot: 0, plan: &plan, given }]).unwrap();
-        (0..plan.steps.len()).for_each(|step| device.step(&plan, step).unwrap());
-        assert!(subject.run(&program, &mut device).unwrap() == expected);
-    }
+    let Some(mut device) = load(&program, &subject.parameters) else { return };
+    let expected = subject.run(&program, &mut device).unwrap();
+    let last = NodeId::new(subject.graph.nodes() - 1);
+    let plan = subject.plan(&program, &device, &[(last.into(), Want::Elements)]);
+    let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
+    device.run(&[Part { slot: 0, plan: &plan, given }]).unwrap();
+    (0..plan.steps.len()).for_each(|step| device.step(&plan, step).unwrap());
+    assert!(subject.run(&program, &mut device).unwrap() == expected);
 }
 
 /// Each slot has an arena of its own, also for parts of different plans in one launch.
@@ -171,26 +156,24 @@ fn slots_run_together_and_do_not_disturb_each_other() {
     let program = Arc::new(program);
     let nodes = (0..subject.graph.nodes()).map(NodeId::new);
     let all: Vec<_> = nodes.map(|node| (node.into(), Want::Elements)).collect();
-    for driver in DRIVERS {
-        let Some(mut device) = load(&program, &subject.parameters, driver) else { return };
-        let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
-        let plans =
-            [&all[..], &all[1..], &all[..1]].map(|wanted| subject.plan(&program, &device, wanted));
-        let read = |device: &EmulatedBackend, slot: usize, plan: usize| -> Vec<u32> {
-            let outputs = device.outputs(slot, &plans[plan]);
-            let wanted = 0..plans[plan].wanted.len();
-            wanted.flat_map(|value| outputs.fields(value).flatten().map(|x| x.to_bits())).collect()
-        };
-        let expected = [0, 1, 2].map(|plan| {
-            device.run(&[Part { slot: 0, plan: &plans[plan], given }]).unwrap();
-            read(&device, 0, plan)
-        });
-        for slots in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
-            let part = |plan: usize| Part { slot: slots[plan], plan: &plans[plan], given };
-            device.run(&[0, 1, 2].map(part)).unwrap();
-            for plan in 0..3 {
-                assert!(read(&device, slots[plan], plan) == expected[plan], "{driver:?}, {plan}");
-            }
+    let Some(mut device) = load(&program, &subject.parameters) else { return };
+    let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
+    let plans =
+        [&all[..], &all[1..], &all[..1]].map(|wanted| subject.plan(&program, &device, wanted));
+    let read = |device: &EmulatedBackend, slot: usize, plan: usize| -> Vec<u32> {
+        let outputs = device.outputs(slot, &plans[plan]);
+        let wanted = 0..plans[plan].wanted.len();
+        wanted.flat_map(|value| outputs.fields(value).flatten().map(|x| x.to_bits())).collect()
+    };
+    let expected = [0, 1, 2].map(|plan| {
+        device.run(&[Part { slot: 0, plan: &plans[plan], given }]).unwrap();
+        read(&device, 0, plan)
+    });
+    for slots in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
+        let part = |plan: usize| Part { slot: slots[plan], plan: &plans[plan], given };
+        device.run(&[0, 1, 2].map(part)).unwrap();
+        for plan in 0..3 {
+            assert!(read(&device, slots[plan], plan) == expected[plan], "{plan}");
         }
     }
 }

@@ -42,5 +42,5 @@ pub(crate) fn backend(
     load(&EmulatedDevice::new(7), program, parameters, driver)
 }
 
-/// Both ways to launch a plan.
-pub(crate) const DRIVERS: [Driver; 2] = [Driver::Teams, Driver::Waves];
+/// Ways to launch a plan.
+pub(crate) const DRIVERS: [Driver; 1] = [Driver::Teams];

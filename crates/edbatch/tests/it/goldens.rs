@@ -21,8 +21,6 @@ use edbatch_policy::{
 use edbatch_runtime::Precision;
 #[cfg(feature = "cuda")]
 use edbatch_runtime::kernels::Level;
-#[cfg(feature = "cuda")]
-use edbatch_testing::all_cases;
 use edbatch_testing::shared;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 use serde_json::Value;
@@ -199,20 +197,15 @@ impl Golden {
         }
     }
 
-    /// Returns ways to compile a model for devices. A compile takes seconds, so each way is
-    /// compiled for one of the drivers, unless all cases run.
+    /// Returns ways to compile a model for devices.
     #[cfg(feature = "cuda")]
     fn ways(&self) -> Vec<(CellStyle, u64, &'static [Driver])> {
         let is_small = self.loaded.folder.path().starts_with(small());
         let (hoisted, planned) = (CellStyle::Hoisted, CellStyle::Planned);
-        let [all, teams, waves] = [&emulated::DRIVERS[..], &[Driver::Teams], &[Driver::Waves]];
-        match (is_small, all_cases()) {
-            (true, true) => vec![(hoisted, 0, all), (hoisted, u64::MAX, all), (planned, 0, all)],
-            (true, false) => {
-                vec![(hoisted, 0, teams), (hoisted, u64::MAX, teams), (planned, 0, waves)]
-            }
-            (false, true) => vec![(hoisted, 0, all)],
-            (false, false) => vec![(hoisted, 0, waves)],
+        let all = &emulated::DRIVERS[..];
+        match is_small {
+            true => vec![(hoisted, 0, all), (hoisted, u64::MAX, all), (planned, 0, all)],
+            false => vec![(hoisted, 0, all)],
         }
     }
 

@@ -84,12 +84,6 @@ fn a_mini_batch_is_one_driver_call() {
             assert!(threads > 1 || device.calls() - calls == 1);
         }
     }
-    // With a launch per wave: leaves, at least log₂ of the leaves levels, and outputs.
-    let device = EmulatedDevice::new(5);
-    let Some(mut engine) = subject.engine(&device, 1, Driver::Waves) else { return };
-    let before = device.launches();
-    assert!(engine.run(&subject.inputs).unwrap() == subject.expected);
-    assert!(device.launches() - before > 4);
 }
 
 /// Parts of a decoder end after different numbers of rounds. Each round is one launch of all parts
@@ -151,17 +145,6 @@ fn no_bit_depends_on_the_size_of_the_teams() {
         let Some(mut engine) = subject.engine(&device, 1, Driver::Teams) else { return };
         let outputs = engine.run(&subject.inputs).unwrap();
         assert!(outputs == subject.expected, "{sms} SMs, {resident_bytes} bytes");
-    }
-    let device = EmulatedDevice::with_size(8, 40, 48 << 10);
-    let program = Program::new(subject.model.network().clone(), CellStyle::default()).unwrap();
-    let (program, parameters) = (Arc::new(program), &subject.parameters);
-    for blocks in [4, 7, 32, 99] {
-        let options = CudaOptions::new().min_blocks(blocks);
-        let backend = Box::new(device.load(program.clone(), parameters, &options).unwrap());
-        let (model, options) = (subject.model.clone(), EngineOptions::new());
-        let engine = Engine::with_backend(model, parameters, program.clone(), backend, options);
-        let outputs = engine.unwrap().run(&subject.inputs).unwrap();
-        assert!(outputs == subject.expected, "teams of at least {blocks} blocks");
     }
 }
 
