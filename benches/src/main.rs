@@ -205,7 +205,7 @@ fn measure<'a>(
         let seconds = budget.next(step);
         let is_last = step.pace != Pace::Laps || lap + 1 == LAPS;
         let took = pending.get(&**name).map_or(0.0, |(_, took)| *took);
-        // A lap takes about as long as the last one. If the time is too short, the next step has it.
+        // A lap takes about as long as the last one. If the time is short, the next step has it.
         let fits = options.minutes.is_none() || seconds.is_none_or(|seconds| took <= seconds);
         let now = |what: &str| {
             let now = format!("lap {} of {LAPS}: {name}{what}", lap + 1);

@@ -72,8 +72,8 @@ pub struct Laps {
 }
 
 /// Runs a further lap of programs and of our system on a workload, with new processes. The first
-/// lap finds the best sizes of mini-batches. Returns the figures of all laps so far, and on a device
-/// a finding for each program that cannot run.
+/// lap finds the best sizes of mini-batches. Returns the figures of all laps so far, and on a
+/// device a finding for each program that cannot run.
 pub fn peers(
     family: &Family,
     peers: Peers<'_>,

@@ -42,7 +42,7 @@ pub enum Pace {
 /// Receives the name of each activity.
 type Say<'s> = &'s mut dyn FnMut(&str);
 
-/// Runs a visit, in the given seconds if there is a limit. Returns the figures of all laps so far.
+/// Runs a visit, in the given seconds if there is a limit. Returns the figures of all laps.
 type Visit<'a> =
     dyn FnMut(&mut Context<'a>, Option<f64>, Say<'_>) -> Result<Vec<Figures>, Failure> + 'a;
 

@@ -183,7 +183,7 @@ pub(crate) trait Device: Send + Sync + 'static {
     /// If the memory cannot be allocated.
     fn memory(&self, bytes: usize, side: MemorySide) -> Result<Self::Memory, CudaError>;
 
-    /// Copies words to the start of memory, which may be of either [`MemorySide`], and waits for the
+    /// Copies words to the start of memory, which may be of either [`MemorySide`], and waits for
     /// copy.
     ///
     /// # Errors

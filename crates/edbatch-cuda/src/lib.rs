@@ -33,6 +33,7 @@
 //! the files below `nvidia/`, and `nvrtc.rs`.
 
 mod backend;
+mod binary;
 mod check_waves;
 mod command_list;
 mod compilation;
@@ -60,12 +61,12 @@ mod weights;
 #[cfg(test)]
 mod tests;
 
+pub use binary::ResourceUsage;
 pub use check_waves::check_waves;
 pub use command_list::{CommandList, CopyJob, TILE};
 pub use compilation::Compilation;
 pub use error::CudaError;
 pub use loaded::{CompiledKernels, compile, kernel_source};
-pub use nvrtc::ResourceUsage;
 pub use open::{EmulatedBackend, EmulatedDevice, nvidia};
 pub use options::{CudaOptions, DevicePrecision, Driver};
 pub use phase_table::{PhaseEntry, PhaseTable};

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use edbatch_layout::Program;
 use edbatch_runtime::{BackendError, Parameters};
 
+use super::binary::ResourceUsage;
 use super::command_list::CommandList;
 use super::compilation::OnCompile;
 use super::device::{Arguments, Device, MemorySide, Properties, Source, TeamPart};
-use super::nvrtc::ResourceUsage;
 use super::phase_table::PhaseTable;
 use super::place::{Placement, recurrent};
 use super::source::source;

@@ -33,7 +33,7 @@ pub struct Phase {
     pub units: Vec<u32>,
 }
 
-/// The maximum number of columns that blocks compute again: `ROWS` of `kernels/block.h` holds a row.
+/// The maximum number of columns that blocks repeat: `ROWS` of `kernels/block.h` holds a row.
 const MAX_RECOMPUTED: u32 = 8192;
 
 /// Columns that a step reads or writes.

@@ -119,7 +119,8 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    /// Places a program on the smallest teams that can hold all recurrent weights. If no team can, it takes the largest and streams some of the weights.
+    /// Places a program on the smallest teams that can hold all recurrent weights. If no
+    /// team can, it takes the largest and streams some of the weights.
     pub(crate) fn new(
         recurrent: &[Recurrent],
         phases: usize,

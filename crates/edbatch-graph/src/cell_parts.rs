@@ -3,7 +3,8 @@
 use crate::cell::Declared;
 use crate::{Cell, Instruction, Port, RecordId, Table, Var};
 
-/// The parts of a [`Cell`], for [`Network::add_cell`](crate::Network::add_cell): a cell as data, such as one from a file.
+/// The parts of a [`Cell`], for [`Network::add_cell`](crate::Network::add_cell): a cell as
+/// data, such as one from a file.
 ///
 /// ```
 /// use edbatch_graph::{CellParts, Function, Instruction, Network, Op, Shape, Var};

@@ -90,7 +90,8 @@ impl fmt::Display for Var {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ParameterId(pub u32);
 
-/// The index of a record type in [`Network::records`](crate::Network::records). Each node produces one record.
+/// The index of a record type in [`Network::records`](crate::Network::records).
+/// Each node produces one record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RecordId(pub u16);
 

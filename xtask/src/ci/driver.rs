@@ -32,7 +32,7 @@ const MISTAKES: [&str; 7] = [
     "atom.acq_rel=>atom.acquire",
     "ld.global.f32=>ld.global.nc.f32",
     "st.shared=>//",
-    "9:fma.rn.f32=>//",
+    "1:fma.rn.f32=>//",
 ];
 
 /// A run of a model.

@@ -89,7 +89,11 @@ DEVICE void end_of_loads() { asm volatile("" : : : "memory"); }
 
 // Loads a value that another block may have written in an earlier launch or wave. The barrier of a
 // team orders plain loads too. The compiler may move and group them, but not `__ldcg`.
-DEVICE float fresh(const float* from) { return *from; }
+DEVICE float fresh(const float* from) {
+    // A function's argument could point to shared memory as far as the compiler knows.
+    __builtin_assume(__isGlobal(from));
+    return *from;
+}
 
 #else
 

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use super::source;
+use crate::binary::{Binary, ResourceUsage};
 use crate::cpp::{self, Folder};
 use crate::device::{Kernel, Source};
 use crate::loaded::CompiledKernels;
 use crate::nvidia::architecture;
-use crate::nvrtc::{self, Binary, Compiler, ResourceUsage, candidates};
+use crate::nvrtc::{self, Compiler, candidates};
 use crate::{Compilation, CudaError};
 
 /// Calls every function of every header, with arguments that are not constants.

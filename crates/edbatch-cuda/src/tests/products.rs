@@ -6,7 +6,7 @@ use edbatch_runtime::kernels::{
 };
 
 /// Each block computes a slice of the units of a product. The command list: a job, a step and its
-/// operand; depth, width, units, and how the product runs; the start of each row. A bias follows the
+/// operand; depth, width, units, and how it runs; the start of each row. A bias follows the
 /// weights.
 const PRODUCT: &str = "Job j(a, a.commands, block.index, block.blocks);
     u32 depth = a.commands[10], width = a.commands[11], units = a.commands[12];
