@@ -25,7 +25,7 @@ const MAX_WORKSPACE: usize = 121_550;
 
 /// The lines that libraries and workspace may have beyond their limits while the sources are
 /// rewritten step by step. Each step lowers it, the last one to 0. Set on 2026-11-27.
-const PENDING: usize = 1_660;
+const PENDING: usize = 1_400;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {

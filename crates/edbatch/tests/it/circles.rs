@@ -75,7 +75,7 @@ impl Imports {
         let (module, rest) = modules
             .into_iter()
             .find(|(module, _)| self.paths.contains_key(*module))
-            .expect("the root is a module");
+            .unwrap_or((&[], path));
         let again = rest.first().and_then(|name| self.again.get(&(module.into(), name.clone())));
         match again {
             Some(again) if again != path => self.declaring(&[again, &rest[1..]].concat()),
@@ -90,7 +90,8 @@ impl Imports {
         for (from, (module, paths)) in self.paths.iter().enumerate() {
             for path in paths {
                 let to = self.declaring(path);
-                let to = names.binary_search(&&to).expect("a module");
+                // A program without a library has no root.
+                let Ok(to) = names.binary_search(&&to) else { continue };
                 if !module.is_empty() && !module.starts_with(names[to]) {
                     edges.push((from as u32, to as u32));
                 }
