@@ -52,7 +52,7 @@ impl<'a> Step<'a> {
         if self.pace == Pace::Laps { self.weight / LAPS as f64 } else { self.weight }
     }
 
-    /// Runs a visit, with its `seconds` if there is a limit. Returns the figures of all laps so far.
+    /// Runs a visit, within its `seconds` if it has a limit. Returns the figures of all laps.
     pub fn visit(
         &self,
         context: &mut Context<'a>,

@@ -95,7 +95,8 @@ impl Cell {
     /// Returns the operations as a graph for batching policies, and the variable of each node.
     ///
     /// [Sources](crate::Op::is_source), such as inputs and parameters, are not nodes, because
-    /// policies need not schedule them. Operations with the same name and shapes have the same kind.
+    /// policies need not schedule them. Operations with the same name and shapes have the same
+    /// kind.
     #[must_use]
     pub fn dag(&self) -> (PlainDag, Vec<Var>) {
         let mut names: Vec<String> = Vec::new();

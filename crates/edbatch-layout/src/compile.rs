@@ -24,15 +24,21 @@ mod unread;
 
 use edbatch_graph::{Cell, Var};
 
-use crate::cell_plan::CellStep;
+use crate::cell_plan::{CellPlan, CellStep};
+use crate::copied::Move;
 use crate::record_layout::RecordLayout;
-pub(crate) use emit::Compiled;
 use emit::emit;
 use equations::Equations;
 use hoist::hoist;
 use idioms::Idioms;
 use place::{Regions, Returned, place};
 use stack::{one_by_one, stack};
+
+/// A compiled cell, and the reasons for its copies.
+pub(crate) struct Compiled {
+    pub(crate) plan: CellPlan,
+    pub(crate) moves: Vec<Move>,
+}
 
 /// The way in which a cell's memory is laid out and its operations are combined.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

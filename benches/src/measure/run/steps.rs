@@ -94,23 +94,20 @@ pub fn steps<'a>(options: &'a Options, families: &'a [Family]) -> Result<Vec<Ste
     Ok(all.steps)
 }
 
+type Visited = Result<Vec<Figures>, Failure>;
+
 impl<'a> Steps<'a> {
     fn add(
         &mut self,
         name: String,
         pace: Pace,
         weight: f64,
-        visit: impl FnMut(&mut Context<'a>, Option<f64>, Say<'_>) -> Result<Vec<Figures>, Failure> + 'a,
+        visit: impl FnMut(&mut Context<'a>, Option<f64>, Say<'_>) -> Visited + 'a,
     ) {
         self.steps.push(Step { name, pace, weight, visit: RefCell::new(Box::new(visit)) });
     }
 
-    fn once(
-        &mut self,
-        name: String,
-        weight: f64,
-        mut visit: impl FnMut(Say<'_>) -> Result<Vec<Figures>, Failure> + 'a,
-    ) {
+    fn once(&mut self, name: String, weight: f64, mut visit: impl FnMut(Say<'_>) -> Visited + 'a) {
         self.add(name, Pace::Once, weight, move |_, _, say| visit(say));
     }
 

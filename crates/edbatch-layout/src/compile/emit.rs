@@ -9,6 +9,7 @@ mod tests;
 
 use edbatch_graph::{AdjointOp, Op, Shape, Var};
 
+use super::Compiled;
 use super::equations::Equations;
 use super::idioms::{Idiom, Idioms};
 use super::place::{Places, is_read_later, target};
@@ -17,12 +18,6 @@ use super::unread::drop_unread;
 use crate::cell_plan::{AttentionFields, Base, CellPlan, CellStep, Mode, Place, RowKernel, Scores};
 use crate::copied::{Move, Why};
 use crate::elementwise::{Elementwise, Register};
-
-/// A compiled cell, and the reasons for its copies.
-pub(crate) struct Compiled {
-    pub(crate) plan: CellPlan,
-    pub(crate) moves: Vec<Move>,
-}
 
 /// Emits the steps of a cell whose variables have been placed. Drops steps with unread results.
 pub(super) fn emit(
