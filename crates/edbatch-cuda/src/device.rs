@@ -184,7 +184,7 @@ pub(crate) trait Device: Send + Sync + 'static {
     fn memory(&self, bytes: usize, side: MemorySide) -> Result<Self::Memory, CudaError>;
 
     /// Copies words to the start of memory, which may be of either [`MemorySide`], and waits for
-    /// copy.
+    /// the copy.
     ///
     /// # Errors
     /// If the memory is shorter than `words`, or the driver reports an error.

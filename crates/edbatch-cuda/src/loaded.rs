@@ -50,7 +50,7 @@ struct Generated {
 pub struct CompiledKernels {
     /// Bytes of machine code.
     pub bytes: usize,
-    /// Lines of PTX of the longest function, on which the compile time depends.
+    /// Lines of PTX of the longest function: the compile time grows with it.
     pub longest_function: usize,
     /// The resource usage of the kernel, or `None` if the compiler's log does not contain it.
     pub usage: Option<ResourceUsage>,

@@ -84,7 +84,7 @@ DEVICE Own output(const Job& j, u32 stride, u32 column) {
     return {j.arena + (j.out + j.first * stride + column), stride};
 }
 
-// The rows of a job's calls that a step reads. Those of an operand start at base + its start.
+// The rows of a job's calls that a step reads. A row of an operand starts at base + its start.
 enum : u32 { NO_OPERAND = 0xffffffffu };
 struct Rows {
     const float* base;

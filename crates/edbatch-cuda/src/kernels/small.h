@@ -143,8 +143,8 @@ struct Sums {
     float of[MAX_ROWS];
 };
 
-// Stores R sums of column n, after adding them to `before` unless that is a null pointer: those of
-// the rows first, first + apart, …. All loads come before the stores.
+// Stores the sums of column n of R rows: first, first + apart, …. Adds them to `before` first, unless
+// that is a null pointer. All loads come before the stores.
 template <u32 R>
 DEVICE void finish(const Block& block, const Job& j, Sums& sums, u32 n, u32 first, u32 apart,
                    Own out, Rows before) {
@@ -164,7 +164,7 @@ DEVICE void finish(const Block& block, const Job& j, Sums& sums, u32 n, u32 firs
         if (first + i * apart < j.count) out.row(first + i * apart)[n] = sums.of[i];
 }
 
-// Adds `length` terms to the sums of R rows, of which `x` are in shared memory.
+// Adds `length` terms to the sums of R rows; x[r] is row r, in shared memory.
 template <u32 R, bool RESIDENT>
 DEVICE void multiply(Sums& sums, const float* const (&x)[R], const float* fours, u32 step,
                      u32 length) {
@@ -197,7 +197,7 @@ DEVICE void multiply(Sums& sums, const float* const (&x)[R], const float* fours,
     }
 }
 
-// Computes R rows of column q, from row `first` on: the terms from..from + length, of which the
+// Computes R rows of column q, from row `first` on: the terms from..from + length, whose parts of the
 // rows are in shared memory, and the result after the last one.
 template <u32 R>
 DEVICE void rows_of_column(const Block& block, const Job& j, const Columns& columns, Sums& sums,

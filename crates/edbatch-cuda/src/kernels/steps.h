@@ -1,6 +1,6 @@
 // The steps of cells other than products of weights and element-wise programs. Each is compiled
-// once, with the places of rows and their sizes as arguments. Results are the same as those of
-// `kernels/{reduce,math,dot,batched_gemm,attention}.rs` of `edbatch-runtime`.
+// once, with the places of rows and their sizes as arguments. Results have the bits of
+// `kernels/{reduce,math,dot,batched_gemm,attention}.rs` in `edbatch-runtime`.
 #pragma once
 #include "functions.h"
 #include "job.h"
@@ -83,38 +83,9 @@ CALLED void select(Block block, Job j, Rows from, u32 index, Own to, u32 units) 
     });
 }
 
-// One thread computes a row: write(i, softmax of element i), or its logarithm. `from(i)` is read
-// three times, the last time before write(i), so both may be the same place.
-template <class From, class Write>
-DEVICE void softmax_row(u32 width, From from, Write write, bool logarithm) {
-    float max = from_bits(0xff800000u);
-    for (u32 i = 0; i < width; ++i) {
-        float x = from(i);
-        max = x <= max ? max : x;
-    }
-    // Element i is added to partial sum i mod 16, as on CPUs with up to 16 floats per vector. The
-    // inner loop has a fixed number of iterations, so the sums are in registers.
-    constexpr u32 PARTIAL = 16;
-    float partial[PARTIAL];
-#pragma unroll
-    for (u32 j = 0; j < PARTIAL; ++j) partial[j] = 0.0f;
-    for (u32 i = 0; i < width; i += PARTIAL) {
-#pragma unroll
-        for (u32 j = 0; j < PARTIAL; ++j)
-            if (i + j < width) partial[j] = add(partial[j], exp_(sub(from(i + j), max)));
-    }
-    float sum = 0.0f;
-#pragma unroll
-    for (u32 j = 0; j < PARTIAL; ++j) sum = add(sum, partial[j]);
-    float ln = log_(sum);
-    for (u32 i = 0; i < width; ++i) {
-        float x = sub(from(i), max);
-        write(i, logarithm ? sub(x, ln) : div_(exp_(x), sum));
-    }
-}
-
-// The sum of `width` terms: term i is added to partial sum i mod 16, as above. `add_to(sum, i)`
-// returns the partial sum with term i.
+// The sum of `width` terms: term i is added to partial sum i mod 16, as on CPUs with up to 16 floats
+// per vector. `add_to(sum, i)` returns the partial sum with term i. The inner loop has a fixed number
+// of iterations, so the sums are in registers.
 template <class AddTo> DEVICE float sum_by_16(u32 width, AddTo add_to) {
     constexpr u32 PARTIAL = 16;
     float partial[PARTIAL];
@@ -129,6 +100,24 @@ template <class AddTo> DEVICE float sum_by_16(u32 width, AddTo add_to) {
 #pragma unroll
     for (u32 j = 0; j < PARTIAL; ++j) sum = add(sum, partial[j]);
     return sum;
+}
+
+// One thread computes a row: write(i, softmax of element i), or its logarithm. `from(i)` is read
+// three times, the last time before write(i), so both may be the same place.
+template <class From, class Write>
+DEVICE void softmax_row(u32 width, From from, Write write, bool logarithm) {
+    float max = from_bits(0xff800000u);
+    for (u32 i = 0; i < width; ++i) {
+        float x = from(i);
+        max = x <= max ? max : x;
+    }
+    float sum =
+        sum_by_16(width, [&](float sum, u32 i) { return add(sum, exp_(sub(from(i), max))); });
+    float ln = log_(sum);
+    for (u32 i = 0; i < width; ++i) {
+        float x = sub(from(i), max);
+        write(i, logarithm ? sub(x, ln) : div_(exp_(x), sum));
+    }
 }
 
 // The inner product of two rows.

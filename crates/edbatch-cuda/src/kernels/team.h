@@ -3,8 +3,8 @@
 //     DEVICE void run_job(Block block, const Arguments& a, const u32* job, u32 slice, u32 slices)
 //     DEVICE void load_weights(Block block, const Arguments& a)
 //
-// of which the first runs a job, a copy or a phase for a slice of its units, and the second loads
-// the block's resident weights.
+// The first runs a job, a copy or a phase for a slice of its units. The second loads the block's
+// resident weights.
 //
 // A plan runs in sections with a barrier after each. In the first section each block copies its
 // share of the command list to device memory, and loads its weights; every following section is a

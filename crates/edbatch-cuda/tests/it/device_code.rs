@@ -72,10 +72,13 @@ fn team_sizes_follow_from_recurrent_weights() {
     assert_eq!(got, TEAMS);
 }
 
+/// The maximum number of registers of a thread.
+const MAX_REGISTERS: usize = 200;
+
 /// The maximum number of bytes of stack that a function takes for its calls.
 const MAX_STACK: usize = 128;
 
-/// The maximum number of lines of PTX of a function, on which the compile time depends.
+/// The maximum number of lines of PTX of a function: the compile time grows with it.
 const MAX_LINES: usize = 5_000;
 
 /// Compiles a network for an architecture, checks that no function spills registers, and returns
@@ -98,6 +101,7 @@ fn compiled(
     let lines = kernels.longest_function;
     eprintln!("{what}, {architecture}, {style:?}: {usage}; {lines} lines");
     assert_eq!(usage.spilled, 0, "{what}");
+    assert!(usage.registers <= MAX_REGISTERS, "{what}: {} registers", usage.registers);
     assert!(usage.stack <= MAX_STACK, "{what}: a stack of {} bytes", usage.stack);
     assert!((100..=MAX_LINES).contains(&lines), "{what}: a function of {lines} lines");
     Some((usage.registers, lines))
@@ -128,15 +132,17 @@ fn the_probe_kernel_compiles_without_spilling() {
     }
 }
 
-/// Registers per thread, by model, on an H100 with 256 elements in a hidden vector; at most for
+/// Registers per thread, by model, on an H100 with 256 elements in a hidden vector; exact for
 /// NVRTC 13.0.88.
 const REGISTERS: [usize; 9] = [153, 156, 156, 138, 152, 152, 153, 166, 166];
 
 #[test]
 fn models_compile_for_hopper() {
     let registers = models_compile("sm_90", CellStyle::Hoisted, 256);
-    let fit = registers.iter().zip(REGISTERS).all(|(&registers, max)| registers <= max);
-    assert!(fit, "{registers:?}");
+    // Without a compiler there are none.
+    if !registers.is_empty() {
+        assert_eq!(registers, REGISTERS);
+    }
 }
 
 /// Compile time grows faster than the length of a function, so no function may be long.
@@ -165,13 +171,11 @@ fn functions_of_a_large_network_are_short() {
 }
 
 #[test]
-#[ignore = "takes minutes"]
 fn models_of_odd_sizes_compile() {
     models_compile("sm_80", CellStyle::Planned, 42);
 }
 
 #[test]
-#[ignore = "takes minutes"]
 fn models_compile_for_blackwell() {
     models_compile("sm_100", CellStyle::Planned, 256);
 }
