@@ -10,7 +10,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use edbatch::models::Model;
 use edbatch::{Engine, EngineOptions, cell_schedules, cell_schedules_by};
-use edbatch_cuda::{Compilation, CudaOptions, DevicePrecision, Driver};
+use edbatch_cuda::{Compilation, CudaOptions, DevicePrecision};
 use edbatch_graph::{Kind, Network};
 use edbatch_layout::{CellStyle, Program, TooLarge};
 use edbatch_policy::{Agenda, AnyPolicy, Depth, Frontier, Fsm, Policy};
@@ -60,8 +60,6 @@ pub enum System {
     Cuda,
     /// One engine per CPU thread, all on one CUDA device; each runs whole mini-batches
     CudaAcross,
-    /// cuda with a barrier before each wave
-    CudaBarriers,
     /// cuda with folded tables
     CudaFolded,
     /// cuda on tensor cores, with operands rounded to TF32
@@ -164,8 +162,7 @@ impl System {
     ];
 
     /// All variants of our system on a CUDA device.
-    pub const DEVICE: [Self; 5] =
-        [Self::Cuda, Self::CudaAcross, Self::CudaBarriers, Self::CudaFolded, Self::CudaTf32];
+    pub const DEVICE: [Self; 4] = [Self::Cuda, Self::CudaAcross, Self::CudaFolded, Self::CudaTf32];
 
     /// Returns the name on the command line.
     pub fn name(self) -> String {
@@ -192,7 +189,6 @@ impl System {
         let options = CudaOptions::new().on_compile(report);
         match self {
             Self::Cuda | Self::CudaAcross | Self::CudaFolded => Some(options),
-            Self::CudaBarriers => Some(options.driver(Driver::Barriers)),
             Self::CudaTf32 => Some(options.precision(DevicePrecision::Tf32)),
             _ => None,
         }

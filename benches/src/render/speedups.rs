@@ -6,7 +6,7 @@ use crate::record::{Case, Throughput};
 use crate::render::table::Table;
 
 /// Two systems, and the name of the ratio of their speeds: a rival, or one part of ours.
-const PAIRS: [(System, System, &str); 12] = [
+const PAIRS: [(System, System, &str); 11] = [
     (System::Edbatch, System::Unbatched, "/ unbatched"),
     (System::Edbatch, System::CellsAgenda, "/ cells-agenda"),
     (System::Edbatch, System::Paper, "/ paper"),
@@ -17,7 +17,6 @@ const PAIRS: [(System, System, &str); 12] = [
     (System::Edbatch, System::NoKernel, "kernel"),
     (System::Folded, System::Edbatch, "tables folded"),
     (System::Bf16, System::Edbatch, "bf16"),
-    (System::Edbatch, System::CudaBarriers, "teams"),
     (System::CudaTf32, System::Edbatch, "tf32"),
 ];
 

@@ -1,4 +1,4 @@
-//! The part `sanitize`: compute-sanitizer's tools on a small run, with teams and with waves.
+//! The part `sanitize`: compute-sanitizer's tools on a small run.
 
 use std::env::current_exe;
 use std::fs;
@@ -37,40 +37,35 @@ pub(super) fn sanitize(
     let folder = tempfile::tempdir()?;
     let [records, page] = ["gpu.json", "gpu.html"].map(|name| folder.path().join(name));
     let mut findings = Vec::new();
-    for driver in ["barriers", "teams"] {
-        for tool in TOOLS {
-            let what = format!("{tool}, {driver}");
-            let seconds = until.saturating_duration_since(Instant::now()).as_secs();
-            if seconds == 0 {
-                findings.push(finding(&what, Outcome::Stopped, "the time was over".into()));
-                return Ok(findings);
-            }
-            progress(&what);
-            // Kills the tool together with its children.
-            let mut command = Command::new("timeout");
-            command.args(["--kill-after=5", &seconds.to_string(), "compute-sanitizer"]);
-            command.args(["--tool", tool, "--error-exitcode", &FOUND.to_string()]);
-            command.arg(current_exe()?).args(RUN.split(' '));
-            command.arg("--json").arg(&records).arg("--html").arg(&page);
-            // Restricts the run to one driver.
-            command.env("EDBATCH_CUDA", driver);
-            // Left by the previous tool.
-            let _ = fs::remove_file(&records);
-            let output = command.output()?;
-            let (outcome, note) = match output.status.code() {
-                Some(TIMED_OUT) => (Outcome::Stopped, "the time was over".into()),
-                Some(0) => match not_verified(&records)? {
-                    None => (Outcome::Passed, "no error found".into()),
-                    Some(why) => (Outcome::Skipped, format!("the run was incomplete: {why}")),
-                },
-                code => {
-                    let said = String::from_utf8_lossy(&output.stdout);
-                    let last = said.lines().next_back().unwrap_or_default();
-                    (Outcome::Failed, format!("exit code {code:?}: {last}"))
-                }
-            };
-            findings.push(finding(&what, outcome, note));
+    for tool in TOOLS {
+        let seconds = until.saturating_duration_since(Instant::now()).as_secs();
+        if seconds == 0 {
+            findings.push(finding(tool, Outcome::Stopped, "the time was over".into()));
+            return Ok(findings);
         }
+        progress(tool);
+        // Kills the tool together with its children.
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=5", &seconds.to_string(), "compute-sanitizer"]);
+        command.args(["--tool", tool, "--error-exitcode", &FOUND.to_string()]);
+        command.arg(current_exe()?).args(RUN.split(' '));
+        command.arg("--json").arg(&records).arg("--html").arg(&page);
+        // Left by the previous tool.
+        let _ = fs::remove_file(&records);
+        let output = command.output()?;
+        let (outcome, note) = match output.status.code() {
+            Some(TIMED_OUT) => (Outcome::Stopped, "the time was over".into()),
+            Some(0) => match not_verified(&records)? {
+                None => (Outcome::Passed, "no error found".into()),
+                Some(why) => (Outcome::Skipped, format!("the run was incomplete: {why}")),
+            },
+            code => {
+                let said = String::from_utf8_lossy(&output.stdout);
+                let last = said.lines().next_back().unwrap_or_default();
+                (Outcome::Failed, format!("exit code {code:?}: {last}"))
+            }
+        };
+        findings.push(finding(tool, outcome, note));
     }
     Ok(findings)
 }

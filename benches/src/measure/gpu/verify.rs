@@ -1,5 +1,5 @@
 //! The part `verify`: the device computes the processor's bits, for all goldens and for random
-//! networks, with waves and with teams. TF32 results are close to them.
+//! networks. TF32 results are close to them.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,9 +28,8 @@ use crate::record::finding::{Finding, Outcome};
 /// Sizes of mini-batches that must give the same bits.
 const SIZES: [usize; 2] = [2, 64];
 
-/// All variants. Waves come first: if only teams fail, the kernels themselves are right.
-pub(super) const VARIANTS: [System; 4] =
-    [System::CudaBarriers, System::Cuda, System::CudaFolded, System::CudaTf32];
+/// All variants.
+pub(super) const VARIANTS: [System; 3] = [System::Cuda, System::CudaFolded, System::CudaTf32];
 
 /// Compares models, and `networks` random networks, until a deadline.
 pub(super) fn verify(
@@ -106,7 +105,7 @@ fn golden(device: &Device, folder: &Path) -> Result<String, Failure> {
         }
     }
     let error = tf32.map_or(0.0, |tf32| difference(&tf32, &expected));
-    Ok(format!("the processor's bits with waves, teams and folded tables; tf32 within {error:.1e}"))
+    Ok(format!("the processor's bits, also with folded tables; tf32 within {error:.1e}"))
 }
 
 /// Compares random networks on several threads, since compiling takes most of the time. The first
@@ -137,7 +136,7 @@ fn random_networks(device: &Device, all: u64, until: Instant) -> (Outcome, Strin
         (0..compiler_threads()).for_each(|_| drop(scope.spawn(work)));
     });
     let same = same.into_inner();
-    let note = format!("{same} of {all} have the processor's bits, with waves and with teams");
+    let note = format!("{same} of {all} have the processor's bits");
     match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some((Outcome::Skipped, why)) if same > 0 => (Outcome::Passed, format!("{note}; {why}")),
         Some(failed) => failed,
@@ -157,7 +156,7 @@ pub(super) fn random_program(seed: u64, network: &Arc<Network>) -> Program {
     system.program(network).expect("cells of random networks are small")
 }
 
-/// Returns true if a random network has the processor's bits, with waves and with teams.
+/// Returns true if a random network has the processor's bits.
 fn random_network(device: &Device, seed: u64) -> Result<bool, BackendError> {
     let subject = Subject::random(seed);
     // The processor folds no tables.
@@ -166,13 +165,12 @@ fn random_network(device: &Device, seed: u64) -> Result<bool, BackendError> {
     let mut cpu = cpu.expect("parameters of random networks are few");
     let expected = subject.run(&unfolded, &mut cpu)?;
     let program = Arc::new(random_program(seed, &subject.network));
-    for options in [System::CudaBarriers, System::Cuda].into_iter().filter_map(System::on_cuda) {
-        let mut device = device.load(&program, &subject.parameters, &options)?;
-        // Twice in the same memory.
-        for _ in 0..2 {
-            if subject.run(&program, &mut *device)? != expected {
-                return Ok(false);
-            }
+    let options = System::Cuda.on_cuda().expect("it is on a device");
+    let mut device = device.load(&program, &subject.parameters, &options)?;
+    // Twice in the same memory.
+    for _ in 0..2 {
+        if subject.run(&program, &mut *device)? != expected {
+            return Ok(false);
         }
     }
     Ok(true)

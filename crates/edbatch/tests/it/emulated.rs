@@ -42,5 +42,5 @@ pub(crate) fn backend(
     load(&EmulatedDevice::new(7), program, parameters, driver)
 }
 
-/// Ways to launch a plan.
+/// The drivers that differ: barriers are teams so far.
 pub(crate) const DRIVERS: [Driver; 1] = [Driver::Teams];

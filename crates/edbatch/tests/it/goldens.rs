@@ -9,8 +9,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-#[cfg(feature = "cuda")]
-use edbatch::cuda::Driver;
 use edbatch::models::{FolderModel, Model, ZooInput, arg_max};
 use edbatch::{Engine, EngineOptions, Loaded, Rows, RunOptions, interpret, load};
 use edbatch_graph::{Dag, Graph, Network};
@@ -173,13 +171,13 @@ impl Golden {
         let (Loaded { model, parameters, .. }, inputs) = (&self.loaded, &self.inputs[..]);
         let mut engine = Engine::new(model.clone(), parameters.clone()).unwrap();
         let expected = &run(&mut engine, inputs, SIZES[2]);
-        for (style, folded, drivers) in self.ways() {
+        for (style, folded) in self.ways() {
             let program = Program::new(model.network().clone(), style).unwrap();
             let program = Arc::new(program.fold_tables(folded));
             if Level::detect() == Level::Portable {
                 return edbatch_testing::skip("this level of the CPU rounds products");
             }
-            for &driver in drivers {
+            for driver in emulated::DRIVERS {
                 let backend = emulated::backend(program.clone(), parameters, driver);
                 let Some(backend) = backend else { return };
                 let (model, program) = (model.clone(), program.clone());
@@ -199,13 +197,11 @@ impl Golden {
 
     /// Returns ways to compile a model for devices.
     #[cfg(feature = "cuda")]
-    fn ways(&self) -> Vec<(CellStyle, u64, &'static [Driver])> {
-        let is_small = self.loaded.folder.path().starts_with(small());
+    fn ways(&self) -> Vec<(CellStyle, u64)> {
         let (hoisted, planned) = (CellStyle::Hoisted, CellStyle::Planned);
-        let all = &emulated::DRIVERS[..];
-        match is_small {
-            true => vec![(hoisted, 0, all), (hoisted, u64::MAX, all), (planned, 0, all)],
-            false => vec![(hoisted, 0, all)],
+        match self.loaded.folder.path().starts_with(small()) {
+            true => vec![(hoisted, 0), (hoisted, u64::MAX), (planned, 0)],
+            false => vec![(hoisted, 0)],
         }
     }
 
