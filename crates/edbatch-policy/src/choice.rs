@@ -42,7 +42,7 @@ pub enum PolicyChoice {
     Beam(usize, Option<Duration>),
     /// A [search](Beam::exact) for an optimal schedule, with a time limit for each graph.
     Exact(Option<Duration>),
-    /// A [learned](Learned) policy from a file.
+    /// A [learned](crate::Learned) policy from a file.
     File(PathBuf),
 }
 
