@@ -109,11 +109,10 @@ pub(super) fn pass(all: bool, skips: &Skips) -> Result<bool, Failure> {
 /// Builds the driver and the command, and tests the driver with small kernels.
 fn is_ready(folder: &Path) -> Result<bool, Failure> {
     let source = root().join("xtask/fake-cuda");
-    let [mut build, mut command, mut test] = ["sh", "cargo", "python3"].map(Command::new);
+    let [mut build, mut test] = ["sh", "python3"].map(Command::new);
     build.arg(source.join("build.sh")).arg(folder);
-    command.args(["build", "-p", "edbatch-cli", "--all-features"]).current_dir(root());
     test.arg(source.join("tests/run.py")).arg(folder).arg(root().join(NVRTC_13));
-    for mut part in [build, command, test] {
+    for mut part in [build, super::build(), test] {
         if !part.status()?.success() {
             return Ok(false);
         }

@@ -28,8 +28,9 @@ assert not others, f'the wheel installs {others}'
 assert edbatch.__version__ == m.version('edbatch')";
 
 /// Returns the reason why the checks cannot run on this machine, or `None` if they can. Creates the
-/// environment for tests, which needs Python's package index for the first time.
-pub(super) fn lacking() -> Option<String> {
+/// environment for tests, which needs Python's package index for the first time. `smoke` installs
+/// only what the smoke tests need.
+pub(super) fn lacking(smoke: bool) -> Option<String> {
     let version = ["-c", "import sys, venv; assert sys.version_info >= (3, 11)"];
     if !succeeds(Command::new("python3").args(version)) {
         return Some("there is no `python3` of version 3.11 or later with `venv`".into());
@@ -37,34 +38,54 @@ pub(super) fn lacking() -> Option<String> {
     if !python("tests").exists() && !succeeds(&mut environment("tests")) {
         return Some("`python3 -m venv` failed".into());
     }
-    let requirements = root().join(PACKAGE).join("tests/requirements.txt");
-    let mut install = pip("tests", &["install"]);
-    install.args(["--timeout", "10", "--retries", "1", "-r"]).arg(requirements);
+    let mut install = pip("tests", &["install", "--timeout", "10", "--retries", "1"]);
+    if smoke {
+        install.args(["hypothesis", "numpy", "pytest"]);
+    } else {
+        install.arg("-r").arg(root().join(PACKAGE).join("tests/requirements.txt"));
+    }
     (!succeeds(&mut install)).then(|| "Python's package index cannot be reached".into())
 }
 
-/// Runs all checks on a release build, or the tests that are marked `smoke` on a quick build.
-pub(super) fn pass(smoke: bool, skips: &Skips) -> Result<bool, Failure> {
-    let Some(wheel) = wheel(smoke)? else { return Ok(false) };
+/// Runs the tests that are marked `smoke`. The package is built together with the other tests, so
+/// little is compiled.
+pub(super) fn smoke(skips: &Skips) -> Result<bool, Failure> {
+    if !super::build().status()?.success() {
+        return Ok(false);
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from);
+    let (library, extension) = match std::env::consts::OS {
+        "windows" => ("_native.dll", "_native.pyd"),
+        "macos" => ("lib_native.dylib", "_native.abi3.so"),
+        _ => ("lib_native.so", "_native.abi3.so"),
+    };
+    let folder = root().join("target/python/smoke");
+    let package = folder.join("edbatch");
+    fs::create_dir_all(&package)?;
+    for entry in fs::read_dir(root().join(PACKAGE).join("python/edbatch"))? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            fs::copy(entry.path(), package.join(entry.file_name()))?;
+        }
+    }
+    fs::copy(target.join("debug").join(library), package.join(extension))?;
+    let mut tests = module("pytest", &["-q", "-m", "smoke"]);
+    skips.collect_from(&mut tests);
+    Ok(tests.env("PYTHONPATH", folder).status()?.success())
+}
+
+/// Runs all checks on a release build.
+pub(super) fn pass(skips: &Skips) -> Result<bool, Failure> {
+    let Some(wheel) = wheel()? else { return Ok(false) };
     let mut install = pip("tests", &["install", "--force-reinstall", "--no-deps"]);
     if !install.arg(&wheel).status()?.success() {
         return Ok(false);
     }
-    let marker = if smoke { "smoke" } else { "smoke or not smoke" };
-    let mut tests = module("pytest", &["-q", "-m", marker]);
+    let mut tests = module("pytest", &["-q", "-m", "smoke or not smoke"]);
     skips.collect_from(&mut tests);
-    if smoke {
-        return Ok(tests.status()?.success());
-    }
     let mypy = ["--strict", "-p", "edbatch"];
     let stubs = ["edbatch._native", "--mypy-config-file", "pyproject.toml"];
-    let commands = [
-        cargo(&["fmt", "--check"]),
-        cargo(&["clippy", "--all-targets", "--", "-D", "warnings"]),
-        tests,
-        module("mypy", &mypy),
-        module("mypy.stubtest", &stubs),
-    ];
+    let commands = [tests, module("mypy", &mypy), module("mypy.stubtest", &stubs)];
     for mut command in commands.into_iter().chain([notebooks(skips)?]) {
         println!("-- {command:?}");
         if !command.status()?.success() {
@@ -74,25 +95,20 @@ pub(super) fn pass(smoke: bool, skips: &Skips) -> Result<bool, Failure> {
     runs_alone(&wheel)
 }
 
-/// Builds the wheel, and checks its size. The quick one is built in the workspace's target folder
-/// with cargo's profile `dev`, because other crates' libraries are compiled there already.
-fn wheel(quick: bool) -> Result<Option<PathBuf>, Failure> {
+/// Builds the wheel, and checks its size.
+fn wheel() -> Result<Option<PathBuf>, Failure> {
     let folder = root().join("target/python/wheels");
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
-    let profile = if quick { "dev" } else { "release" };
-    let mut build = module("maturin", &["build", "--profile", profile, "--locked", "--out"]);
-    if quick && std::env::var_os("CARGO_TARGET_DIR").is_none() {
-        build.env("CARGO_TARGET_DIR", root().join("target"));
-    }
+    let mut build = module("maturin", &["build", "--release", "--locked", "--out"]);
     if !build.arg(&folder).status()?.success() {
         return Ok(None);
     }
     let wheel = fs::read_dir(&folder)?.next().ok_or("maturin built no wheel")??;
     let bytes = wheel.metadata()?.len();
     println!("-- {}: {bytes} bytes", wheel.path().display());
-    if !quick && bytes > MAX_WHEEL {
+    if bytes > MAX_WHEEL {
         return Err(format!("the wheel has {bytes} bytes, at most {MAX_WHEEL} are allowed").into());
     }
     Ok(Some(wheel.path()))
@@ -154,12 +170,6 @@ fn environment(name: &str) -> Command {
 /// Returns the interpreter of an environment.
 fn python(environment: &str) -> PathBuf {
     root().join("target/python").join(environment).join("bin/python")
-}
-
-fn cargo(arguments: &[&str]) -> Command {
-    let mut command = Command::new("cargo");
-    command.args(arguments).current_dir(root().join(PACKAGE));
-    command
 }
 
 fn succeeds(command: &mut Command) -> bool {

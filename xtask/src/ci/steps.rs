@@ -58,7 +58,9 @@ enum Needs {
     /// A CUDA driver that needs no device, NVRTC, and a C++ compiler.
     Driver,
     /// Python 3.11, and its package index.
-    Python,
+    Python {
+        smoke: bool,
+    },
     /// 64-bit Linux on such a processor.
     LinuxOnX86,
     /// The standard library of another target, and how to install it.
@@ -99,7 +101,7 @@ impl Step {
         match self.needs {
             Needs::Nothing => None,
             Needs::Driver => driver::lacking(),
-            Needs::Python => python::lacking(),
+            Needs::Python { smoke } => python::lacking(smoke),
             Needs::Avx2 => (!has_avx2()).then(|| "this processor lacks avx2".into()),
             Needs::LinuxOnX86 => (!cfg!(all(target_arch = "x86_64", target_os = "linux")))
                 .then(|| "this is not 64-bit Linux on x86".into()),
@@ -158,12 +160,14 @@ pub(super) const STEPS: &[Step] = &[
     Step::of("examples", Action::Examples),
     Step::new("avx2", AT_A_LEVEL).env(&[("EDBATCH_CPU", "avx2")]).needs(Needs::Avx2),
     Step::new("portable", AT_A_LEVEL).env(&[("EDBATCH_CPU", "portable")]),
-    Step::new("no-features", "cargo test -p pqtree --no-default-features --lib --tests"),
+    Step::new("no-features", "cargo check -p pqtree --no-default-features"),
     Step::new("docs", "cargo doc --workspace --all-features --no-deps")
         .env(&[("RUSTDOCFLAGS", "-D warnings")]),
     Step::of("packages", Action::Packages { build: false }).when(When::Short),
     Step::of("cuda-driver", Action::Driver { all: false }).needs(Needs::Driver),
-    Step::of("python-smoke", Action::Python { smoke: true }).when(When::Short).needs(Needs::Python),
+    Step::of("python-smoke", Action::Python { smoke: true })
+        .when(When::Short)
+        .needs(Needs::Python { smoke: true }),
     Step::new(
         "minimum-rust",
         concat!(
@@ -183,6 +187,8 @@ pub(super) const STEPS: &[Step] = &[
             name: "thumbv7em-none-eabi",
             get: "rustup target add thumbv7em-none-eabi",
         }),
+    Step::new("tests-without-features", "cargo test -p pqtree --no-default-features --lib --tests")
+        .when(When::Long),
     Step::of("minimal-versions", Action::MinimalVersions).when(When::Long),
     Step::of("built-packages", Action::Packages { build: true }).when(When::Long),
     Step::new(
@@ -257,7 +263,9 @@ pub(super) const STEPS: &[Step] = &[
         "cargo test --release -p edbatch-cuda --test it -- --include-ignored device_code::",
     )
     .when(When::Long),
-    Step::of("python", Action::Python { smoke: false }).when(When::Long).needs(Needs::Python),
+    Step::of("python", Action::Python { smoke: false })
+        .when(When::Long)
+        .needs(Needs::Python { smoke: false }),
     Step::of("all-on-cuda-driver", Action::Driver { all: true })
         .when(When::Long)
         .needs(Needs::Driver),

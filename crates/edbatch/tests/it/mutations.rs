@@ -15,11 +15,12 @@ mod tally;
 mod training;
 
 use std::sync::Arc;
+use std::thread;
 
 use edbatch_graph::{Kind, Network, Value, training_network};
 use edbatch_layout::CellStyle::{Batched, Declaration, Hoisted, Paper, Planned};
 use edbatch_layout::{CellPlan, Plan, Program, Want, check, check_cell, check_folding};
-use edbatch_testing::networks;
+use edbatch_testing::{cases, networks};
 use rand::SeedableRng;
 
 use evaluate::Call;
@@ -27,6 +28,11 @@ use live::{all_is_live, without_a_step};
 use networks::Random;
 use subjects::Subject;
 use tally::{Sort, Tally};
+
+/// The subjects of the first `n` random networks, or of a quarter of them in a short run.
+fn random_subjects(n: u32) -> impl Iterator<Item = Subject> {
+    (0..u64::from(cases(n))).map(Subject::random)
+}
 
 /// Checks all mutants of a plan.
 fn mutate(subject: &Subject, wanted: &[(Value, Want)], rng: &mut Random, tally: &mut Tally) {
@@ -73,7 +79,7 @@ fn judge(
 fn plan_mutants_are_rejected_or_compute_the_same_bits() {
     let mut tally = Tally::default();
     let mut rng = Random::seed_from_u64(1);
-    for subject in (0..48).map(Subject::random).chain(Subject::zoo(1)).chain(Subject::zoo(3)) {
+    for subject in random_subjects(48).chain(Subject::zoo(1)).chain(Subject::zoo(3)) {
         let all = subject.all();
         let last = &all[all.len() - 1..];
         mutate(&subject, &all, &mut rng, &mut tally);
@@ -87,7 +93,7 @@ fn plan_mutants_are_rejected_or_compute_the_same_bits() {
 #[test]
 fn mutants_of_a_folding_plan_are_rejected() {
     let (mut rng, mut count) = (Random::seed_from_u64(3), 0);
-    for subject in (0..48).map(Subject::random).chain(Subject::zoo(1)) {
+    for subject in random_subjects(48).chain(Subject::zoo(1)) {
         let plan = subject.program.folding_plan();
         check_folding(&plan, &subject.program).unwrap();
         for (sort, mutant) in plans::mutants(&plan, &mut rng) {
@@ -96,7 +102,7 @@ fn mutants_of_a_folding_plan_are_rejected() {
             count += 1;
         }
     }
-    assert!(count > 3_000, "{count} mutants");
+    assert!(count > cases(3_000), "{count} mutants");
 }
 
 /// Compiles a network with adjoint cells.
@@ -141,26 +147,32 @@ fn assert_same(
 
 #[test]
 fn cell_mutants_are_rejected_or_compute_the_same_values() {
-    let mut tally = Tally::default();
-    let mut rng = Random::seed_from_u64(2);
-    let mut cells = 0;
     let styles = [Hoisted, Planned, Paper, Batched, Declaration];
     let programs = styles.into_iter().map(|style| Arc::new(forms::program(style)));
-    let subjects = (0..200).map(Subject::random).chain(Subject::zoo(1));
+    let subjects = random_subjects(200).chain(Subject::zoo(1));
     let subjects: Vec<Arc<Program>> = subjects.map(|subject| subject.program).collect();
     let forms = Arc::new(forms::program(Hoisted));
     let training = subjects.iter().step_by(4).chain([&forms]);
     let training: Vec<Arc<Program>> =
         training.map(|program| for_training(program.network())).collect();
-    for program in programs.chain(subjects).chain(training) {
-        for kind in (0..program.cells().len()).map(Kind::new) {
-            if all_is_live(program.cell(kind)) {
-                mutate_cell(&program, kind, &mut rng, &mut tally);
-                cells += 1;
+    let programs: Vec<Arc<Program>> = programs.chain(subjects).chain(training).collect();
+    // Each of two threads takes every other program.
+    let half = |thread: usize| {
+        let (mut tally, mut rng) = (Tally::default(), Random::seed_from_u64(thread as u64));
+        for program in programs.iter().skip(thread).step_by(2) {
+            for kind in (0..program.cells().len()).map(Kind::new) {
+                if all_is_live(program.cell(kind)) {
+                    mutate_cell(program, kind, &mut rng, &mut tally);
+                }
             }
         }
-    }
-    println!("{cells} cells");
+        tally
+    };
+    let mut tally = Tally::default();
+    thread::scope(|scope| {
+        let halves = [0, 1].map(|thread| scope.spawn(move || half(thread)));
+        halves.into_iter().for_each(|half| tally.add(half.join().unwrap()));
+    });
     tally.check(cell_laws::LAWS, cell_laws::ALWAYS_HARMLESS);
 }
 
@@ -173,8 +185,7 @@ const REMOVED: Sort = ("steps", "removed");
 fn cells_that_lack_a_step_are_rejected() {
     let mut rng = Random::seed_from_u64(4);
     let styles = [Hoisted, Planned, Paper, Batched, Declaration];
-    let networks: Vec<Arc<Network>> = (0..60)
-        .map(Subject::random)
+    let networks: Vec<Arc<Network>> = random_subjects(60)
         .chain(Subject::zoo(1))
         .map(|subject| subject.program.network().clone())
         .collect();
@@ -199,5 +210,8 @@ fn cells_that_lack_a_step_are_rejected() {
         }
     }
     println!("{rejected} rejected, {equal} equal");
-    assert!(rejected > 4_000 && equal < rejected / 100, "{rejected} rejected, {equal} equal");
+    assert!(
+        rejected > cases(4_000) && equal < rejected / 100,
+        "{rejected} rejected, {equal} equal"
+    );
 }

@@ -40,6 +40,15 @@ impl Tally {
         assert!(ways.any(|how| how == sort.1), "{sort:?} is accepted:\n{mutant}");
     }
 
+    /// Adds the counts of other mutants.
+    pub(crate) fn add(&mut self, other: Self) {
+        for (sort, Count { rejected, harmless }) in other.counts {
+            let count = self.counts.entry(sort).or_default();
+            count.rejected += rejected;
+            count.harmless += harmless;
+        }
+    }
+
     /// Checks that every law was used, and that each sort was rejected at least once, except the
     /// sorts that are always harmless.
     pub(crate) fn check(&self, laws: &[Law], always_harmless: &[Sort]) {

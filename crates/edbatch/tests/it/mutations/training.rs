@@ -11,6 +11,7 @@ use edbatch_runtime::{
     BackPart, Backend, Cpu, Given, OutputGradients, Part, Precision, ReferenceTensor, initial_rows,
     interpret_gradients,
 };
+use edbatch_testing::cases;
 use rand::{RngExt, SeedableRng};
 
 use super::networks::Random;
@@ -122,7 +123,7 @@ impl<'a> Step<'a> {
 #[test]
 fn batched_gradients_of_random_networks_equal_the_reference() {
     let (mut seed, mut checked) = (0, 0);
-    while checked < 200 {
+    while checked < cases(200) {
         seed += 1;
         let (subject, mut rng) = (Subject::random(seed), Random::seed_from_u64(seed));
         let program = super::for_training(subject.graph.network());
@@ -196,7 +197,7 @@ fn bits(gradients: Vec<Vec<f32>>) -> Vec<u32> {
 fn mutants_of_training_plans_are_rejected_or_compute_the_same_bits() {
     let mut rng = Random::seed_from_u64(5);
     let (mut steps, mut rejected, mut harmless) = (0, 0, 0);
-    for subject in (0..48).map(Subject::random).chain(Subject::zoo(2)) {
+    for subject in super::random_subjects(48).chain(Subject::zoo(2)) {
         let program = super::for_training(subject.graph.network());
         let mut step = Step::new(&subject, program, &mut rng);
         let (plan, flags) = (step.plan(), step.has_gradient.clone());
@@ -213,5 +214,5 @@ fn mutants_of_training_plans_are_rejected_or_compute_the_same_bits() {
         steps += 1;
     }
     println!("{steps} steps: {rejected} mutants rejected, {harmless} harmless");
-    assert!(steps > 30 && rejected > 10_000 && harmless < rejected / 20);
+    assert!(steps > cases(30) && rejected > cases(10_000) && harmless < rejected / 20);
 }
