@@ -47,15 +47,9 @@ impl CellError {
     }
 }
 
-impl From<&str> for At {
-    fn from(declaration: &str) -> Self {
+impl<S: Into<String>> From<S> for At {
+    fn from(declaration: S) -> Self {
         Self::Declaration(declaration.into())
-    }
-}
-
-impl From<String> for At {
-    fn from(declaration: String) -> Self {
-        Self::Declaration(declaration)
     }
 }
 

@@ -4,36 +4,47 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// Converts ids from and to indices, and prints them as a letter and the number.
+macro_rules! indexed {
+    ($($Id:ident($int:ty) $item:literal $letter:literal $limit:literal,)*) => {$(
+        impl $Id {
+            #[doc = concat!("Returns the ", $item, " with this index.")]
+            ///
+            /// # Panics
+            #[doc = concat!("If `index` does not fit a `", stringify!($int), "`.")]
+            #[inline]
+            #[must_use]
+            pub fn new(index: usize) -> Self {
+                Self(<$int>::try_from(index).expect($limit))
+            }
+
+            #[doc = concat!("Returns the ", $item, " as an index.")]
+            #[inline]
+            #[must_use]
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl fmt::Display for $Id {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($letter, "{}"), self.0)
+            }
+        }
+    )*};
+}
+
+indexed! {
+    NodeId(u32) "node" "n" "a graph has fewer than 2^32 nodes",
+    Kind(u16) "kind" "k" "a network has fewer than 2^16 kinds",
+    Var(u32) "variable" "v" "a cell has fewer than 2^32 variables",
+}
+
 /// A node of a [`Dag`](crate::Dag). Ids are dense and in topological order: the arguments of a
 /// node have smaller ids.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(transparent)]
 pub struct NodeId(pub u32);
-
-impl NodeId {
-    /// Returns the node with this index.
-    ///
-    /// # Panics
-    /// If `index` does not fit 32 bits.
-    #[inline]
-    #[must_use]
-    pub fn new(index: usize) -> Self {
-        Self(u32::try_from(index).expect("a graph has fewer than 2^32 nodes"))
-    }
-
-    /// Returns the id as an index.
-    #[inline]
-    #[must_use]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl fmt::Display for NodeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "n{}", self.0)
-    }
-}
 
 /// The kind of a node. Nodes of one kind may run in one batch.
 ///
@@ -43,48 +54,9 @@ impl fmt::Display for NodeId {
 #[repr(transparent)]
 pub struct Kind(pub u16);
 
-impl Kind {
-    /// Returns the kind with this index.
-    ///
-    /// # Panics
-    /// If `index` does not fit 16 bits.
-    #[inline]
-    #[must_use]
-    pub fn new(index: usize) -> Self {
-        Self(u16::try_from(index).expect("a network has fewer than 2^16 kinds"))
-    }
-
-    /// Returns the kind as an index.
-    #[inline]
-    #[must_use]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "k{}", self.0)
-    }
-}
-
 /// A variable of a cell: the result of one of its operations.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Var(pub u32);
-
-impl Var {
-    /// Returns the variable as an index.
-    #[must_use]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl fmt::Display for Var {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "v{}", self.0)
-    }
-}
 
 /// The index of a parameter in [`Network::parameters`](crate::Network::parameters).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

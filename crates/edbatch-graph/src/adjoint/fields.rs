@@ -117,11 +117,11 @@ impl Additions<'_> {
         tables: Vec<Table>,
         ports: Vec<Port>,
         instructions: Vec<Instruction>,
-        Fields { names, vars }: Fields,
+        Fields { names, vars: outputs }: Fields,
     ) -> Result<Kind, CellError> {
         let name = format!("{} ({what})", self.cell.name());
         let shape = |var: &Var| instructions[var.index()].shape;
-        let fields = names.into_iter().zip(vars.iter().map(shape));
+        let fields = names.into_iter().zip(outputs.iter().map(shape));
         let fields = fields.map(|(name, shape)| Field { name, shape }).collect();
         let record = self.record(&name, fields)?;
         if ports.len() > MAX_ITEMS || instructions.len() > MAX_ITEMS {
@@ -130,19 +130,9 @@ impl Additions<'_> {
         let Ok(kind) = u16::try_from(self.network.cells.len()) else {
             return Err(self.error("at most 65536 cells in the network"));
         };
-        let outputs = vars;
-        let row = record;
-        let declared = None;
-        self.network.cells.push(Cell {
-            name,
-            tables,
-            ports,
-            instructions,
-            outputs,
-            record,
-            row,
-            declared,
-        });
+        let (row, declared) = (record, None);
+        let cell = Cell { name, tables, ports, instructions, outputs, record, row, declared };
+        self.network.cells.push(cell);
         Ok(Kind(kind))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::named::named;
 use crate::Shape;
 
 /// An operation of an adjoint cell. Cells that compute gradients have these beside all others.
@@ -49,29 +50,15 @@ pub enum AdjointOp {
     },
 }
 
-/// An activation function, for [`AdjointOp::Slope`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Slope {
-    /// For y = sigmoid x: `g ∘ (1 - y) ∘ y`.
-    Sigmoid,
-    /// For y = tanh x: `g ∘ (1 - y ∘ y)`.
-    Tanh,
-    /// For y = max(x, 0): `g` where `y > 0`, else 0.
-    Relu,
-}
-
-impl AdjointOp {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Slope(_) => "slope",
-            Self::Fold(_) => "fold",
-            Self::Share { .. } => "share",
-            Self::Outer => "outer",
-            Self::Larger => "larger",
-            Self::Ties { .. } => "ties",
-            Self::AttentionBack { .. } => "attention_back",
-            Self::OneHot { .. } => "one_hot",
-        }
+named! {
+    /// An activation function, for [`AdjointOp::Slope`].
+    pub enum Slope {
+        /// For y = sigmoid x: `g ∘ (1 - y) ∘ y`.
+        Sigmoid = "slope of sigmoid",
+        /// For y = tanh x: `g ∘ (1 - y ∘ y)`.
+        Tanh = "slope of tanh",
+        /// For y = max(x, 0): `g` where `y > 0`, else 0.
+        Relu = "slope of relu",
     }
 }
 
@@ -81,7 +68,8 @@ impl fmt::Display for AdjointOp {
             Self::Slope(slope) => write!(f, "{slope}"),
             Self::Fold(shape) => write!(f, "fold to {shape}"),
             Self::Share { port } => write!(f, "share of input {port}"),
-            Self::Outer | Self::Larger => f.write_str(self.name()),
+            Self::Outer => f.write_str("outer"),
+            Self::Larger => f.write_str("larger"),
             Self::Ties { port, field } => write!(f, "ties of input {port}.{field}"),
             Self::AttentionBack { port, keys, values, heads } => write!(
                 f,
@@ -90,15 +78,5 @@ impl fmt::Display for AdjointOp {
             ),
             Self::OneHot { table } => write!(f, "one-hot of index {table}"),
         }
-    }
-}
-
-impl fmt::Display for Slope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Sigmoid => "slope of sigmoid",
-            Self::Tanh => "slope of tanh",
-            Self::Relu => "slope of relu",
-        })
     }
 }

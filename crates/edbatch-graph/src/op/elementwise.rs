@@ -48,13 +48,8 @@ impl Function {
         match self {
             Self::Sigmoid => 1.0 / (1.0 + (-x).exp()),
             Self::Tanh => x.tanh(),
-            Self::Relu => {
-                if x.is_nan() {
-                    x
-                } else {
-                    x.max(0.0)
-                }
-            }
+            Self::Relu if x.is_nan() => x,
+            Self::Relu => x.max(0.0),
             Self::Exp => x.exp(),
             Self::Log => x.ln(),
             Self::Sqrt => x.sqrt(),
@@ -80,20 +75,9 @@ impl Binary {
             Self::Sub => a - b,
             Self::Mul => a * b,
             Self::Div => a / b,
-            Self::Maximum => {
-                if b.is_nan() || a < b {
-                    b
-                } else {
-                    a
-                }
-            }
-            Self::Minimum => {
-                if b.is_nan() || b < a {
-                    b
-                } else {
-                    a
-                }
-            }
+            Self::Maximum if b.is_nan() || a < b => b,
+            Self::Minimum if b.is_nan() || b < a => b,
+            Self::Maximum | Self::Minimum => a,
         }
     }
 
