@@ -14,30 +14,33 @@ impl Declared {
 
     /// Returns the equations of inference: readers of a dropout read its operand instead.
     pub(crate) fn without_dropout(&self) -> Self {
-        self.replaced(|_, operands, _| operands[0])
+        self.rewritten(|_, instruction, to| match is_dropout(instruction.op) {
+            true => instruction.operands[0],
+            false => push(to, instruction),
+        })
     }
 
-    /// Replaces each dropout. `replace` gets the dropout and its new operands, appends operations,
-    /// and returns the variable to be read instead of the dropout.
-    fn replaced(
+    /// Rewrites each operation. `rewrite` gets a variable and its operation with new operands,
+    /// appends operations, and returns the variable to be read instead.
+    fn rewritten(
         &self,
-        mut replace: impl FnMut(&Instruction, &[Var], &mut Vec<Instruction>) -> Var,
+        mut rewrite: impl FnMut(Var, Instruction, &mut Vec<Instruction>) -> Var,
     ) -> Self {
-        let (mut instructions, mut new) = (Vec::new(), Vec::new());
-        for instruction in &self.instructions {
-            let operands: Vec<Var> =
-                instruction.operands.iter().map(|var| new[var.index()]).collect();
-            new.push(match is_dropout(instruction.op) {
-                true => replace(instruction, &operands, &mut instructions),
-                false => {
-                    instructions.push(Instruction { operands, ..instruction.clone() });
-                    Var(instructions.len() as u32 - 1)
-                }
-            });
+        let (mut instructions, mut new) = (Vec::new(), Vec::<Var>::new());
+        for (var, Instruction { op, operands, shape }) in (0..).map(Var).zip(&self.instructions) {
+            let operands = operands.iter().map(|operand| new[operand.index()]).collect();
+            let instruction = Instruction { op: *op, operands, shape: *shape };
+            new.push(rewrite(var, instruction, &mut instructions));
         }
         let outputs = self.outputs.iter().map(|var| new[var.index()]).collect();
         Self { instructions, outputs }
     }
+}
+
+/// Appends an operation, and returns its variable.
+fn push(to: &mut Vec<Instruction>, instruction: Instruction) -> Var {
+    to.push(instruction);
+    Var(to.len() as u32 - 1)
 }
 
 fn is_dropout(op: Op) -> bool {
@@ -116,24 +119,19 @@ impl Network {
             let is_read = |var| {
                 declared.instructions.iter().any(|instruction| instruction.operands.contains(&var))
             };
-            let (mut instructions, mut new) = (Vec::<Instruction>::new(), Vec::new());
-            for (var, instruction) in declared.instructions.iter().enumerate() {
-                let operands = instruction.operands.iter().map(|var: &Var| new[var.index()]);
-                let operands = operands.collect();
-                instructions.push(Instruction { operands, ..instruction.clone() });
+            let declared = declared.rewritten(|var, instruction, to| {
                 let shape = instruction.shape;
-                if matches!(shape, Shape::Vector(_)) && is_read(Var(var as u32)) {
-                    let rate = rate(of, instruction);
-                    assert!(is_rate(rate), "{}", expected_rate(rate));
-                    if rate > 0.0 {
-                        let operands = vec![Var(instructions.len() as u32 - 1)];
-                        instructions.push(Instruction { op: Op::Dropout(rate), operands, shape });
-                    }
+                let new = push(to, instruction);
+                if !matches!(shape, Shape::Vector(_)) || !is_read(var) {
+                    return new;
                 }
-                new.push(Var(instructions.len() as u32 - 1));
-            }
-            let outputs = declared.outputs.iter().map(|var| new[var.index()]).collect();
-            let declared = Declared { instructions, outputs };
+                let rate = rate(of, &declared.instructions[var.index()]);
+                assert!(is_rate(rate), "{}", expected_rate(rate));
+                if rate == 0.0 {
+                    return new;
+                }
+                push(to, Instruction { op: Op::Dropout(rate), operands: vec![new], shape })
+            });
             cell.declared = declared.has_dropout().then(|| Box::new(declared));
         }
         network
@@ -170,10 +168,10 @@ impl Network {
             let Some(declared) = cell.declared.take() else { continue };
             let tables = &mut cell.tables;
             let mut dropouts = 0;
-            let with_masks = declared.replaced(|instruction, operands, instructions| {
-                let (Op::Dropout(rate), Shape::Vector(width)) = (instruction.op, instruction.shape)
-                else {
-                    unreachable!("dropout is of vectors");
+            let with_masks = declared.rewritten(|_, instruction, to| {
+                let Op::Dropout(rate) = instruction.op else { return push(to, instruction) };
+                let Shape::Vector(width) = instruction.shape else {
+                    unreachable!("dropout is of vectors")
                 };
                 let parameter = *parameters.entry((rate.to_bits(), width)).or_insert_with(|| {
                     masks.push(Mask { rate, width });
@@ -183,13 +181,10 @@ impl Network {
                 let (name, rows) = (format!("dropout {dropouts}"), Mask::ROWS);
                 tables.push(Table { name, parameter: Some(parameter), rows });
                 dropouts += 1;
-                let shape = instruction.shape;
-                let mask = Var(instructions.len() as u32);
+                let Instruction { operands, shape, .. } = instruction;
                 let lookup = Instruction { op: Op::Lookup { table }, operands: vec![], shape };
-                let operands = vec![operands[0], mask];
-                instructions.push(lookup);
-                instructions.push(Instruction { op: Op::Binary(Binary::Mul), operands, shape });
-                Var(mask.0 + 1)
+                let operands = vec![operands[0], push(to, lookup)];
+                push(to, Instruction { op: Op::Binary(Binary::Mul), operands, shape })
             });
             (cell.instructions, cell.outputs) = (with_masks.instructions, with_masks.outputs);
         }
