@@ -205,9 +205,8 @@ fn may_chain(frontier: &Frontier, kind: Kind) -> bool {
 }
 
 /// A counter in a row. A counter of 8 bits stops at 255 instead of overflowing.
-trait Counter: Copy + Ord + Into<u32> {
+trait Counter: Copy + Ord + From<bool> + Into<u32> {
     const ZERO: Self;
-    const ONE: Self;
     const MAX: Self;
     /// The type of heights and of needs.
     type Number: Copy + fmt::Debug + Into<u32> + TryFrom<u32>;
@@ -216,7 +215,6 @@ trait Counter: Copy + Ord + Into<u32> {
 
 impl Counter for u8 {
     const ZERO: Self = 0;
-    const ONE: Self = 1;
     const MAX: Self = Self::MAX;
     type Number = u16;
     fn plus(self, other: Self) -> Self {
@@ -226,16 +224,11 @@ impl Counter for u8 {
 
 impl Counter for u32 {
     const ZERO: Self = 0;
-    const ONE: Self = 1;
     const MAX: Self = Self::MAX;
     type Number = Self;
     fn plus(self, other: Self) -> Self {
         self + other
     }
-}
-
-impl<C: Counter, const L: usize> Column<C, L> {
-    const NONE: Self = Self { one_more: [C::ZERO; L], index: 0, may_chain: false };
 }
 
 /// The numbers of nodes of each height, by kind.
@@ -256,13 +249,13 @@ impl<C: Counter, const L: usize> Counters<C, L> {
     }
 
     fn count_block(&mut self, frontier: &Frontier, kinds: &[Kind], tally: &mut Tally<'_>) -> bool {
+        let none = Column { one_more: [C::ZERO; L], index: 0, may_chain: false };
         self.columns.clear();
-        self.columns.resize(frontier.kinds(), Column::NONE);
-        for (column, &kind) in kinds.iter().enumerate() {
-            let mut one_more = [C::ZERO; L];
-            one_more[column] = C::ONE;
+        self.columns.resize(frontier.kinds(), none);
+        for (index, &kind) in kinds.iter().enumerate() {
+            let one_more = std::array::from_fn(|column| C::from(column == index));
             let may_chain = may_chain(frontier, kind);
-            self.columns[kind.index()] = Column { one_more, index: column, may_chain };
+            self.columns[kind.index()] = Column { one_more, index, may_chain };
         }
         let (mut edges, mut complete) = (frontier.edges().rev(), frontier.nodes());
         loop {

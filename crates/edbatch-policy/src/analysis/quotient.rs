@@ -16,18 +16,18 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use edbatch_graph::{Arguments, Dag, Kind, NodeId};
+use edbatch_graph::{Kind, NodeId, PlainDag};
 
 use crate::Frontier;
 
 /// Returns the quotient of the graph of `frontier`, before its first batch.
 #[must_use]
 pub fn quotient(frontier: &Frontier) -> Frontier {
-    let mut builder = Builder { kinds: frontier.kinds(), ..Builder::default() };
+    let mut merged = PlainDag::new(vec![""; frontier.kinds()]);
     let mut known: HashMap<Box<[u32]>, NodeId, BuildHasherDefault<Mix>> = HashMap::default();
     let mut class_of: Vec<NodeId> = Vec::with_capacity(frontier.nodes());
     let mut weights = Vec::new();
-    let mut key = Vec::new();
+    let (mut key, mut names) = (Vec::new(), Vec::new());
     for (node, arguments) in frontier.arguments() {
         key.clear();
         key.extend(arguments.map(|a| class_of[a.index()].0));
@@ -37,7 +37,9 @@ pub fn quotient(frontier: &Frontier) -> Frontier {
         let class = match known.get(key.as_slice()) {
             Some(&class) => class,
             None => {
-                let class = builder.push(frontier.kind(node), &key[..key.len() - 1]);
+                names.clear();
+                names.extend(key[..key.len() - 1].iter().map(|&class| NodeId(class)));
+                let class = merged.push(frontier.kind(node), &names).expect(EARLIER);
                 known.insert(key.as_slice().into(), class);
                 weights.push(0);
                 class
@@ -46,62 +48,27 @@ pub fn quotient(frontier: &Frontier) -> Frontier {
         weights[class.index()] += frontier.weight(node);
         class_of.push(class);
     }
-    Frontier::weighted(&builder, weights)
+    Frontier::weighted(&merged, weights)
 }
 
 /// Returns the graph of `frontier` without the removed kinds. No node may read a removed kind.
 pub(crate) fn without_kinds(frontier: &Frontier, is_removed: impl Fn(Kind) -> bool) -> Frontier {
-    let mut builder = Builder { kinds: frontier.kinds(), ..Builder::default() };
+    let mut rest = PlainDag::new(vec![""; frontier.kinds()]);
     let mut weights = Vec::new();
-    let mut renamed = vec![0; frontier.nodes()];
+    let mut renamed = vec![NodeId(0); frontier.nodes()];
     let mut names = Vec::new();
     for (node, arguments) in frontier.arguments() {
         if !is_removed(frontier.kind(node)) {
             names.clear();
             names.extend(arguments.map(|a| renamed[a.index()]));
-            renamed[node.index()] = builder.push(frontier.kind(node), &names).0;
+            renamed[node.index()] = rest.push(frontier.kind(node), &names).expect(EARLIER);
             weights.push(frontier.weight(node));
         }
     }
-    Frontier::weighted(&builder, weights)
+    Frontier::weighted(&rest, weights)
 }
 
-/// A graph that is built node by node.
-#[derive(Default)]
-struct Builder {
-    kinds: usize,
-    nodes: Vec<Kind>,
-    ends: Vec<usize>,
-    arguments: Vec<NodeId>,
-}
-
-impl Builder {
-    fn push(&mut self, kind: Kind, arguments: &[u32]) -> NodeId {
-        self.nodes.push(kind);
-        self.arguments.extend(arguments.iter().map(|&a| NodeId(a)));
-        self.ends.push(self.arguments.len());
-        NodeId::new(self.nodes.len() - 1)
-    }
-}
-
-impl Dag for Builder {
-    fn nodes(&self) -> usize {
-        self.nodes.len()
-    }
-
-    fn kinds(&self) -> usize {
-        self.kinds
-    }
-
-    fn kind(&self, node: NodeId) -> Kind {
-        self.nodes[node.index()]
-    }
-
-    fn arguments(&self, node: NodeId) -> Arguments<'_> {
-        let start = node.index().checked_sub(1).map_or(0, |v| self.ends[v]);
-        self.arguments[start..self.ends[node.index()]].into()
-    }
-}
+const EARLIER: &str = "arguments precede their readers, also after merging";
 
 /// A hash for short slices of small numbers. Keys come from graphs, not from attackers.
 #[derive(Default)]
