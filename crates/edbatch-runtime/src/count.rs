@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use edbatch_layout::{Base, CellStep, Operand, Place, Plan, Program};
+use edbatch_layout::{Base, CellStep, Moved, Operand, Plan, Program};
 
 use crate::kernels::ArgMax;
 use crate::{Backend, BackendError, Bytes, Outputs, Part};
@@ -55,24 +55,16 @@ impl Count {
     pub fn counts(&self) -> KernelCounts {
         self.counts
     }
-}
 
-impl Count {
     /// Counts one step of a plan.
     pub fn step(&mut self, plan: &Plan, step: usize) {
         let cell = self.program.carried_out(&plan.steps[step]);
         let calls = u64::from(plan.steps[step].calls);
         self.counts.batches += u64::from(plan.steps[step].is_batch());
         self.counts.kernels += cell.steps.len() as u64;
-        let mut end = None;
-        for step in &cell.steps {
-            let moved = moved_by(step);
-            if let Some((out, width)) = moved {
-                self.counts.memory_kernels += u64::from(end != Some(out));
-                self.counts.moved_bytes += calls * u64::from(width) * 4;
-            }
-            end = moved.map(|(out, width)| Place { offset: out.offset + width, ..out });
-        }
+        let Moved { kernels, bytes } = cell.moved(calls);
+        self.counts.memory_kernels += kernels as u64;
+        self.counts.moved_bytes += bytes;
         self.counts.written_bytes += calls * u64::from(cell.output_width) * 4;
         for (rows, elements) in gathers(&self.program, plan, step) {
             self.counts.gathers += 1;
@@ -112,15 +104,6 @@ impl Backend for Count {
 
     fn fork(&self) -> Box<dyn Backend> {
         Box::new(Self::new(self.program.clone()))
-    }
-}
-
-/// If a step only copies, fills or transposes, returns where it writes and its number of elements
-/// per call. Returns `None` for any other step.
-fn moved_by(step: &CellStep) -> Option<(Place, u32)> {
-    match step {
-        CellStep::Rows(moved) if step.rearranges() => Some((moved.out, moved.written())),
-        _ => None,
     }
 }
 

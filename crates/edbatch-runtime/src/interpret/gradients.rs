@@ -51,8 +51,8 @@ pub fn interpret_gradients<T: NdFloat>(
     }
     let forward = interpret_as(network, graph, parameters, given);
     let pass = BackwardPass { training, graph, parameters, given, forward };
-    let mut sums =
-        Sums { of: parameters.iter().map(|values| vec![T::zero(); values.len()]).collect() };
+    let mut sums: Vec<Vec<T>> =
+        parameters.iter().map(|values| vec![T::zero(); values.len()]).collect();
     pass.sum(&pass.run(&mut terms), &mut sums);
     let given_gradients = terms.given.iter().zip(given).map(|(terms, record)| {
         terms.iter().zip(record).map(|(terms, value)| {
@@ -63,11 +63,11 @@ pub fn interpret_gradients<T: NdFloat>(
     for (initial, gradients) in network.initial_values().iter().zip(&given) {
         for (parameter, gradient) in initial.parameters.iter().zip(gradients) {
             if training.trained[parameter.0 as usize] {
-                add(&mut sums.of[parameter.0 as usize], gradient);
+                add(&mut sums[parameter.0 as usize], gradient);
             }
         }
     }
-    ReferenceGradients { parameters: sums.of, given }
+    ReferenceGradients { parameters: sums, given }
 }
 
 /// The facts that all adjoint calls of a graph share.
@@ -128,14 +128,14 @@ impl<T: NdFloat> BackwardPass<'_, T> {
 
     /// Adds the gradients of parameters to which adjoint calls contribute: call by call, then row
     /// by row of the tables.
-    fn sum(&self, backward: &[Option<Vec<ReferenceTensor<T>>>], sums: &mut Sums<T>) {
+    fn sum(&self, backward: &[Option<Vec<ReferenceTensor<T>>>], sums: &mut [Vec<T>]) {
         let mut rows: BTreeMap<(usize, usize, u32), Vec<ReferenceTensor<T>>> = BTreeMap::new();
         for (node, row) in backward.iter().enumerate() {
             let Some(row) = row else { continue };
             let node = NodeId::new(node);
             let kind = self.graph.kind(node).index();
             let adjoint = adjoint_of(self.training, kind);
-            sums.add(&adjoint.sums, row);
+            add_sums(&adjoint.sums, row, sums);
             for (table, &named) in self.graph.rows(node).iter().enumerate() {
                 let Some(table_adjoint) = &adjoint.tables[table] else { continue };
                 let fields = table_adjoint.fields.clone().map(|field| &row[usize::from(field)]);
@@ -154,7 +154,7 @@ impl<T: NdFloat> BackwardPass<'_, T> {
                 None => summed,
                 Some(cell) => {
                     let row = self.call(cell, &[named], &[vec![&summed]]);
-                    sums.add(&adjoint.sums, &row);
+                    add_sums(&adjoint.sums, &row, sums);
                     row
                 }
             };
@@ -162,7 +162,7 @@ impl<T: NdFloat> BackwardPass<'_, T> {
                 let gradient = &row[usize::from(field)];
                 let start = named as usize * gradient.len();
                 let parameter = declared.parameter.expect("an index has no gradient");
-                let of_table = &mut sums.of[parameter.0 as usize];
+                let of_table = &mut sums[parameter.0 as usize];
                 add(&mut of_table[start..start + gradient.len()], gradient);
             }
         }
@@ -195,27 +195,20 @@ impl<T: Clone> Terms<T> {
     }
 }
 
-/// The gradients of parameters.
-struct Sums<T> {
-    of: Vec<Vec<T>>,
-}
-
-impl<T: NdFloat> Sums<T> {
-    /// Adds what one call of an adjoint contributes.
-    fn add(&mut self, sums: &[ParameterSum], row: &[ReferenceTensor<T>]) {
-        for sum in sums {
-            let of = &mut self.of[sum.parameter().0 as usize];
-            match *sum {
-                ParameterSum::Elements { from, .. } => add(of, &row[usize::from(from)]),
-                ParameterSum::Products { delta, x, pairs, .. } => {
-                    // Row p of each matrix belongs to pair p.
-                    let pairs = |field: u16| {
-                        let elements = row[usize::from(field)].iter().copied().collect::<Vec<T>>();
-                        let width = elements.len() / pairs as usize;
-                        from_slice((pairs as usize, width), &elements)
-                    };
-                    add(of, &pairs(delta).t().dot(&pairs(x)));
-                }
+/// Adds what one call of an adjoint contributes to the gradients of parameters.
+fn add_sums<T: NdFloat>(sums: &[ParameterSum], row: &[ReferenceTensor<T>], to: &mut [Vec<T>]) {
+    for sum in sums {
+        let of = &mut to[sum.parameter().0 as usize];
+        match *sum {
+            ParameterSum::Elements { from, .. } => add(of, &row[usize::from(from)]),
+            ParameterSum::Products { delta, x, pairs, .. } => {
+                // Row p of each matrix belongs to pair p.
+                let pairs = |field: u16| {
+                    let elements = row[usize::from(field)].iter().copied().collect::<Vec<T>>();
+                    let width = elements.len() / pairs as usize;
+                    from_slice((pairs as usize, width), &elements)
+                };
+                add(of, &pairs(delta).t().dot(&pairs(x)));
             }
         }
     }

@@ -21,7 +21,7 @@ const STEPS: usize = 200_000;
 pub fn peak_gflops(level: Level) -> f64 {
     let flops = (STEPS * 2 * CHAINS * simd::lanes(level)) as f64;
     let seconds = best_seconds(|| {
-        black_box(simd::run(level, MultiplyAdds { steps: black_box(STEPS) }));
+        black_box(simd::run(level, MultiplyAdds::<false> { steps: black_box(STEPS) }));
     });
     flops / seconds / 1e9
 }
@@ -33,7 +33,7 @@ pub fn pair_rate(level: Level) -> Option<f64> {
         return None;
     }
     let seconds = best_seconds(|| {
-        black_box(simd::run_pairs(level, MultiplyAddPairs { steps: black_box(STEPS) }));
+        black_box(simd::run_pairs(level, MultiplyAdds::<true> { steps: black_box(STEPS) }));
     });
     let flops = (STEPS * 4 * CHAINS * simd::lanes(level)) as f64;
     Some(flops / seconds / 1e9 / peak_gflops(level))
@@ -58,11 +58,12 @@ pub fn read_bandwidth(level: Level, bytes: usize) -> f64 {
 /// Number of independent chains: more than any core needs to hide the latency of an operation.
 const CHAINS: usize = 12;
 
-struct MultiplyAdds {
+/// Multiply-adds of floats, or of pairs of bf16.
+struct MultiplyAdds<const PAIRS: bool> {
     steps: usize,
 }
 
-impl Kernel for MultiplyAdds {
+impl<const PAIRS: bool> Kernel for MultiplyAdds<PAIRS> {
     type Output = f32;
 
     #[inline(always)]
@@ -71,27 +72,10 @@ impl Kernel for MultiplyAdds {
         let mut sums = [simd.splat(0.0); CHAINS];
         for _ in 0..self.steps {
             for sum in &mut sums {
-                *sum = simd.mul_add(*sum, a, b);
-            }
-        }
-        sums.iter().map(|&sum| first_lane(simd, sum)).sum()
-    }
-}
-
-struct MultiplyAddPairs {
-    steps: usize,
-}
-
-impl Kernel for MultiplyAddPairs {
-    type Output = f32;
-
-    #[inline(always)]
-    fn run<S: Simd>(self, simd: S) -> f32 {
-        let (a, b) = (simd.splat(black_box(0.5)), simd.splat(black_box(1.0)));
-        let mut sums = [simd.splat(0.0); CHAINS];
-        for _ in 0..self.steps {
-            for sum in &mut sums {
-                *sum = simd.mul_add_pairs(a, b, *sum);
+                *sum = match PAIRS {
+                    true => simd.mul_add_pairs(a, b, *sum),
+                    false => simd.mul_add(*sum, a, b),
+                };
             }
         }
         sums.iter().map(|&sum| first_lane(simd, sum)).sum()
