@@ -9,11 +9,11 @@ use std::sync::Arc;
 use edbatch_graph::{Network, Parameter, ParameterId};
 use edbatch_layout::Weight;
 use rand::{Rng, RngExt};
-use safetensors::tensor::{Dtype, TensorView};
-use safetensors::{SafeTensorError, SafeTensors};
+use safetensors::SafeTensors;
+use safetensors::tensor::Dtype;
 
 use crate::kernels::{OutOfMemory, trial};
-use crate::weights_file::{floats, open_safetensors};
+use crate::weights_file::{bytes_of, floats, open_safetensors, serialize};
 
 pub use error::ParameterError;
 
@@ -159,22 +159,9 @@ impl Parameters {
     pub fn to_safetensors(&self, network: &Network) -> Result<Vec<u8>, ParameterError> {
         let this = self.for_network(network)?;
         try_bytes("the bytes of the weights", this.values.iter().map(|values| values.len()).sum())?;
-        let bytes: Vec<Vec<u8>> = this
-            .values
-            .iter()
-            .map(|values| values.iter().flat_map(|value| value.to_le_bytes()).collect())
-            .collect();
-        let tensors = network
-            .parameters()
-            .iter()
-            .zip(&bytes)
-            .map(|(parameter, bytes)| {
-                let view = TensorView::new(Dtype::F32, parameter.dims.clone(), bytes)?;
-                Ok((parameter.name.as_str(), view))
-            })
-            .collect::<Result<Vec<_>, SafeTensorError>>()
-            .map_err(ParameterError::Format)?;
-        safetensors::serialize(tensors, None).map_err(ParameterError::Format)
+        let bytes: Vec<Vec<u8>> = this.values.iter().map(|values| bytes_of(values)).collect();
+        let tensors = network.parameters().iter().zip(&bytes);
+        serialize(tensors.map(|(of, bytes)| (&*of.name, Dtype::F32, &*of.dims, &**bytes)), None)
     }
 
     /// Draws every element uniformly between ±1/√c, where c is the last dimension of its tensor.

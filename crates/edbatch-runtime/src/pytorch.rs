@@ -17,7 +17,7 @@ use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 
 use crate::ParameterError;
-use crate::weights_file::{floats, open_safetensors};
+use crate::weights_file::{bytes_of, floats, open_safetensors, serialize};
 
 /// A recurrent module of a PyTorch model, or one direction of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -229,11 +229,10 @@ impl Tensors {
     }
 
     fn serialize(&self) -> Result<Vec<u8>, ParameterError> {
-        let views = self.0.iter().map(|(name, (_, dtype, dims, data))| {
-            Ok((name.as_str(), TensorView::new(*dtype, dims.clone(), data)?))
-        });
-        let views = views.collect::<Result<Vec<_>, _>>().map_err(ParameterError::Format)?;
-        safetensors::serialize(views, None).map_err(ParameterError::Format)
+        let tensors = self.0.iter();
+        let tensors =
+            tensors.map(|(name, (_, dtype, dims, data))| (&**name, *dtype, &**dims, &**data));
+        serialize(tensors, None)
     }
 }
 
@@ -301,10 +300,6 @@ fn check_shape(name: &str, expected: &[usize], got: &[usize]) -> Result<(), Para
     }
     let (expected, got) = (expected.into(), got.into());
     Err(ParameterError::Shape { name: name.into(), expected, got })
-}
-
-fn bytes_of(values: &[f32]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! the header is a JSON object that begins with `{`; the elements of all tensors follow without
 //! gaps.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensorError, SafeTensors};
@@ -24,6 +24,24 @@ pub fn open_safetensors(bytes: &[u8]) -> Result<SafeTensors<'_>, ParameterError>
         };
         what.map_or(ParameterError::Format(error), |what| ParameterError::File { what })
     })
+}
+
+/// Returns the bytes of a safetensors file with these tensors: the name, the type, the dimensions
+/// and the bytes of each.
+pub(crate) fn serialize<'t>(
+    tensors: impl Iterator<Item = (&'t str, Dtype, &'t [usize], &'t [u8])>,
+    metadata: Option<HashMap<String, String>>,
+) -> Result<Vec<u8>, ParameterError> {
+    let view = |(name, dtype, dims, bytes): (_, _, &[usize], _)| {
+        Ok((name, TensorView::new(dtype, dims.into(), bytes)?))
+    };
+    let views = tensors.map(view).collect::<Result<Vec<(&str, _)>, _>>();
+    views.and_then(|views| safetensors::serialize(views, metadata)).map_err(ParameterError::Format)
+}
+
+/// Returns the bytes of the elements of a tensor.
+pub(crate) fn bytes_of(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
 /// Converts the elements of a tensor to f32, exactly.

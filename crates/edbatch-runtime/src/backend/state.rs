@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use edbatch_graph::{Network, Parameter};
-use safetensors::tensor::{Dtype, TensorView};
-use safetensors::{SafeTensorError, SafeTensors};
+use safetensors::SafeTensors;
+use safetensors::tensor::Dtype;
 
 use super::UpdateRule;
 use crate::parameters::{read, try_bytes};
-use crate::weights_file::open_safetensors;
+use crate::weights_file::{bytes_of, open_safetensors, serialize};
 use crate::{ParameterError, Parameters};
 
 /// The parameters and moments of a backend. Clones share their memory.
@@ -46,18 +46,14 @@ impl TrainingState {
             let moments = self.moments.get(index).map_or(&[][..], Vec::as_slice);
             let moments = rule.moments().iter().zip(moments).map(|(name, it)| (*name, &***it));
             for (group, values) in [(PARAMETERS, values)].into_iter().chain(moments) {
-                let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-                tensors.push((format!("{group}/{}", declared.name), &declared.dims, bytes));
+                let name = format!("{group}/{}", declared.name);
+                tensors.push((name, &*declared.dims, bytes_of(values)));
             }
         }
-        let views = tensors.iter().map(|(name, dims, bytes)| {
-            Ok((name, TensorView::new(Dtype::F32, (*dims).clone(), bytes)?))
-        });
-        let views = views.collect::<Result<Vec<_>, SafeTensorError>>();
         let metadata = HashMap::from([(TEXT.to_owned(), text)]);
-        views
-            .and_then(|views| safetensors::serialize(views, Some(metadata)))
-            .map_err(ParameterError::Format)
+        let tensors = tensors.iter();
+        let tensors = tensors.map(|(name, dims, bytes)| (&**name, Dtype::F32, *dims, &**bytes));
+        serialize(tensors, Some(metadata))
     }
 
     /// Reads what [`to_safetensors`](Self::to_safetensors) returned for the same network and rule.
