@@ -11,7 +11,7 @@ mod operands;
 use std::collections::HashSet;
 use std::ops::Range;
 
-use edbatch_graph::Batch;
+use edbatch_graph::{Batch, Source};
 
 use crate::plan::{Action, Operand, Plan, Step};
 use crate::planner::MiniBatch;
@@ -117,7 +117,7 @@ impl<'a> Replay<'a> {
             if !self.arena.is_free(&range) {
                 return Err(format!("given value {index} at {start} overlaps another value"));
             }
-            self.arena.write(start, stride, Owner::Given(index));
+            self.arena.write(start, stride, Owner::Value(Source::Given(index)));
         }
         Ok(())
     }
@@ -147,7 +147,7 @@ impl<'a> Replay<'a> {
             self.hoisted_rows(&reading, operands[tables + ports])?;
         }
         for (row, &node) in (step.out..).step_by(stride as usize).zip(batch.nodes) {
-            self.arena.write(row, stride, Owner::Node(node));
+            self.arena.write(row, stride, Owner::Value(Source::Node(node)));
         }
         Ok(())
     }

@@ -202,21 +202,16 @@ impl Plan {
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, step) in self.steps.iter().enumerate() {
+            let rows = |start| self.rows(start, step.calls);
             let hoist = if step.is_batch() { "" } else { " hoisted" };
             write!(f, "{}{hoist} × {} -> @{}:", step.cell, step.calls, step.out)?;
             for (i, operand) in self.operands_of(index).iter().enumerate() {
                 f.write_str(if i == 0 { " " } else { ", " })?;
                 match *operand {
-                    Operand::Table { start } => {
-                        write!(f, "table {:?}", self.rows(start, step.calls))?
-                    }
+                    Operand::Table { start } => write!(f, "table {:?}", rows(start))?,
                     Operand::Unread => f.write_str("unread")?,
-                    Operand::Hoisted { start } => {
-                        write!(f, "hoisted {:?}", self.rows(start, step.calls))?
-                    }
-                    Operand::Folded { start } => {
-                        write!(f, "folded {:?}", self.rows(start, step.calls))?
-                    }
+                    Operand::Hoisted { start } => write!(f, "hoisted {:?}", rows(start))?,
+                    Operand::Folded { start } => write!(f, "folded {:?}", rows(start))?,
                     Operand::Span { first, stride } => write!(f, "span @{first}+{stride}")?,
                     Operand::List { start } => {
                         write!(f, "list {:?}", self.list(start, step.calls))?

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use edbatch_graph::{Kind, NodeId, Source, Value};
+use edbatch_graph::{Kind, NodeId, Source};
 
 use super::Checked;
 use crate::record_layout::LINE;
@@ -13,10 +13,8 @@ use crate::record_layout::LINE;
 pub(super) enum Owner {
     /// Nothing was written.
     Free,
-    /// A line of the given value with this index.
-    Given(usize),
-    /// A line of a node's record.
-    Node(NodeId),
+    /// A line of the record of a node, or of a given value.
+    Value(Source),
     /// A line of the results of a cell's prologue for this argument.
     Hoisted(Kind, Argument),
     /// A line of the output gradient with this number.
@@ -29,30 +27,20 @@ pub(super) enum Owner {
 }
 
 /// The argument of a prologue.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Argument {
     /// The index of a table row.
     Row(u32),
-    /// A given value.
-    Given(usize),
-    /// The record of a node.
-    Node(NodeId),
+    /// The record of a node, or of a given value.
+    Value(Source),
 }
 
-impl From<Value> for Owner {
-    fn from(value: Value) -> Self {
-        match value.source() {
-            Source::Node(node) => Self::Node(node),
-            Source::Given(index) => Self::Given(index),
-        }
-    }
-}
-
-impl From<Value> for Argument {
-    fn from(value: Value) -> Self {
-        match value.source() {
-            Source::Node(node) => Self::Node(node),
-            Source::Given(index) => Self::Given(index),
+impl fmt::Display for Argument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Row(row) => write!(f, "table row {row}"),
+            Self::Value(Source::Given(index)) => write!(f, "given value {index}"),
+            Self::Value(Source::Node(node)) => write!(f, "node {node}"),
         }
     }
 }
@@ -61,21 +49,14 @@ impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Free => f.write_str("nothing"),
-            Self::Given(index) => write!(f, "given value {index}"),
-            Self::Node(node) => write!(f, "node {node}"),
+            Self::Value(source) => Argument::Value(*source).fmt(f),
             Self::Output(number) => write!(f, "output gradient {number}"),
             Self::Adjoint(node) => write!(f, "the adjoint of node {node}"),
             Self::Pair(node, argument) => {
                 write!(f, "the adjoint of argument {argument} of node {node}")
             }
-            Self::Hoisted(cell, Argument::Row(row)) => {
-                write!(f, "the hoisted row of {cell} for table row {row}")
-            }
-            Self::Hoisted(cell, Argument::Given(index)) => {
-                write!(f, "the hoisted row of {cell} for given value {index}")
-            }
-            Self::Hoisted(cell, Argument::Node(node)) => {
-                write!(f, "the hoisted row of {cell} for node {node}")
+            Self::Hoisted(cell, argument) => {
+                write!(f, "the hoisted row of {cell} for {argument}")
             }
         }
     }

@@ -200,7 +200,7 @@ impl Back<'_> {
         };
         let stride = program.signature(kind).stride;
         for (row, &node) in own.into_iter().zip(nodes) {
-            self.replay.row(row, stride, Owner::Node(node), &reading.written)?;
+            self.replay.row(row, stride, Owner::Value(Source::Node(node)), &reading.written)?;
         }
         for (field, &operand) in operands[tables + ports + 1..].iter().enumerate() {
             let Operand::Many { ends, rows } = operand else {
@@ -253,7 +253,8 @@ impl Back<'_> {
             let record = program.network()[pair.cell].ports()[port].record;
             let stride = program.record(record).stride;
             for (row, &(node, _, value)) in rows.into_iter().zip(&expected) {
-                let owner = if port == 0 { value.into() } else { Owner::Adjoint(node) };
+                let owner =
+                    if port == 0 { Owner::Value(value.source()) } else { Owner::Adjoint(node) };
                 self.replay.row(row, stride, owner, &written)?;
             }
         }

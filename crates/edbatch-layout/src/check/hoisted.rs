@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use edbatch_graph::RecordId;
+use edbatch_graph::{RecordId, Source};
 
 use super::arena::{Argument, Owner};
 use super::{Checked, NOT_DIVIDED, Reading, Replay};
@@ -105,16 +105,18 @@ impl Replay<'_> {
     fn value_at(&self, row: u32, record: RecordId, written: &Range<u64>) -> Checked<Argument> {
         let graph = self.mini_batch.graph;
         let owner = self.arena.owner(row);
-        let (argument, found) = match owner {
-            Owner::Given(index) => (Argument::Given(index), Some(graph.given()[index])),
-            Owner::Node(node) => (Argument::Node(node), graph.record_of(node.into())),
-            _ => return Err(format!("hoists from {row}, which holds {owner}")),
+        let Owner::Value(source) = owner else {
+            return Err(format!("hoists from {row}, which holds {owner}"));
+        };
+        let found = match source {
+            Source::Given(index) => Some(graph.given()[index]),
+            Source::Node(node) => graph.record_of(node.into()),
         };
         if found != Some(record) {
             return Err(format!("hoists from {owner}, which has another record"));
         }
         self.row(row, self.mini_batch.program.record(record).stride, owner, written)?;
-        Ok(argument)
+        Ok(Argument::Value(source))
     }
 
     /// Checks the last operand of a batch: each call reads the prologue results for its own
@@ -167,7 +169,10 @@ impl Replay<'_> {
         let (graph, node) = (self.mini_batch.graph, reading.batch.nodes[call]);
         match hoisted.table() {
             Some(table) => Argument::Row(graph.rows(node)[table]),
-            None => graph.value(node, hoisted.port().expect("a table or a port")).into(),
+            None => {
+                let port = hoisted.port().expect("a table or a port");
+                Argument::Value(graph.value(node, port).source())
+            }
         }
     }
 }

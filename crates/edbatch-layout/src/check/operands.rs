@@ -125,7 +125,7 @@ impl<'a> Replay<'a> {
     pub(super) fn holds(&self, row: u32, value: Value, written: &Range<u64>) -> Checked {
         let &MiniBatch { program, graph, .. } = self.mini_batch;
         let record = graph.record_of(value).ok_or("a value of another graph")?;
-        self.row(row, program.record(record).stride, value.into(), written)
+        self.row(row, program.record(record).stride, Owner::Value(value.source()), written)
     }
 
     /// Checks that the row of `owner` is at `row`, outside the memory that the step writes.
