@@ -277,16 +277,22 @@ impl Emitter<'_> {
         let &[left, right] = equations.operands(product) else {
             unreachable!("a product has two operands")
         };
-        if self.idioms.of(left) == Idiom::Swapped {
-            return self.swapped_product(product, (right, equations.operands(left)[0]));
-        }
-        let (m, k) = equations.shape(left).rows_and_columns();
-        // An outer product multiplies a column by a row.
-        let (k, n) = match equations.op(product) {
-            Op::Adjoint(AdjointOp::Outer) => (1, equations.width(right)),
-            _ => (k as u32, equations.shape(right).rows_and_columns().1 as u32),
+        let shape = |var: Var| {
+            let (rows, columns) = equations.shape(var).rows_and_columns();
+            (rows as u32, columns as u32)
         };
-        let m = m as u32;
+        let (left, right, m, (k, n)) = match equations.op(product) {
+            // A transpose times a vector is the vector times the matrix.
+            _ if self.idioms.of(left) == Idiom::Swapped => {
+                let matrix = equations.operands(left)[0];
+                (right, matrix, 1, shape(matrix))
+            }
+            // An outer product multiplies a column by a row.
+            Op::Adjoint(AdjointOp::Outer) => {
+                (left, right, equations.width(left), (1, equations.width(right)))
+            }
+            _ => (left, right, shape(left).0, shape(right)),
+        };
         let out = self.places.of(target(self.idioms, product));
         let left = self.read(left, &[out.base]);
         let bias = match self.idioms.of(product) {
@@ -298,16 +304,6 @@ impl Emitter<'_> {
         let piece = |&piece: &Var| (self.read(piece, &[out.base]), equations.width(piece) / n);
         let right = pieces.iter().map(piece).collect();
         self.steps.push(CellStep::MatMul { left, right, bias, m, k, n, out });
-    }
-
-    /// Emits the product of a matrix's transpose and a vector: the vector times the matrix.
-    fn swapped_product(&mut self, product: Var, (vector, matrix): (Var, Var)) {
-        let out = self.places.of(product);
-        let (k, n) = self.equations.shape(matrix).rows_and_columns();
-        let (k, n) = (k as u32, n as u32);
-        let left = self.read(vector, &[out.base]);
-        let right = vec![(self.read(matrix, &[out.base]), k)];
-        self.steps.push(CellStep::MatMul { left, right, bias: None, m: 1, k, n, out });
     }
 
     /// Copies the parts of a concatenation that were not computed in place.

@@ -44,10 +44,8 @@ impl Idioms {
     pub(super) fn find(equations: &Equations<'_>) -> Self {
         let mut idioms = Self::none(equations);
         idioms.find_sums(equations);
-        idioms.find_pieces(equations);
+        idioms.find_factors(equations);
         idioms.find_biases(equations);
-        idioms.find_starts(equations);
-        idioms.find_transposes(equations);
         idioms
     }
 
@@ -76,25 +74,31 @@ impl Idioms {
         }
     }
 
-    /// Finds concatenations that only matrix products read, as their right factor.
-    fn find_pieces(&mut self, equations: &Equations<'_>) {
-        for var in equations.vars() {
+    /// Finds concatenations that only matrix products read, as their right factor, and transposes
+    /// that only products with vectors read, as their left factor.
+    fn find_factors(&mut self, equations: &Equations<'_>) {
+        for var in equations.vars().filter(|&var| !equations.is_returned(var)) {
             let as_right_factor = |&reader: &Var| {
                 equations.op(reader) == Op::MatMul
                     && equations.weight(reader).is_none()
                     && equations.operands(reader)[0] != var
             };
-            if equations.op(var) == Op::Concat
-                && !equations.is_returned(var)
-                && equations.readers(var).iter().all(as_right_factor)
-            {
-                self.0[var.index()] = Idiom::Pieces;
-            }
+            let multiplies_a_vector = |&reader: &Var| {
+                let is_vector = matches!(equations.shape(reader), Shape::Vector(_));
+                equations.op(reader) == Op::MatMul && is_vector
+            };
+            let mut readers = equations.readers(var).iter();
+            self.0[var.index()] = match equations.op(var) {
+                Op::Concat if readers.all(as_right_factor) => Idiom::Pieces,
+                Op::Transpose if !equations.is_given(var) && readers.all(multiplies_a_vector) => {
+                    Idiom::Swapped
+                }
+                _ => continue,
+            };
         }
     }
 
-    /// Finds sums of a matrix product and a vector with an element for each row, its bias. No other
-    /// operation may read the product.
+    /// Finds sums of a product and its bias. No other operation may read the product.
     fn find_biases(&mut self, equations: &Equations<'_>) {
         for sum in equations.vars() {
             let (Op::Binary(Binary::Add), &[a, b]) = (equations.op(sum), equations.operands(sum))
@@ -102,11 +106,9 @@ impl Idioms {
                 continue;
             };
             for (product, bias) in [(a, b), (b, a)] {
-                let (rows, columns) = equations.shape(product).rows_and_columns();
-                if equations.op(product) == Op::MatMul
-                    && equations.is_private(product)
-                    && columns > 1
-                    && equations.shape(bias) == Shape::Vector(rows as u32)
+                if equations.is_private(product)
+                    && (adds_bias(equations, product, bias)
+                        || begins(equations, sum, product, bias))
                 {
                     self.0[product.index()] = Idiom::Biased { sum, bias };
                     self.0[sum.index()] = Idiom::BiasedSum;
@@ -114,54 +116,29 @@ impl Idioms {
             }
         }
     }
+}
 
-    /// Finds sums of a parameter (the bias) and a product of a parameter and a vector. Leaves out
-    /// sums that an element-wise operation reads, because its step adds the bias, and sums whose
-    /// vector has several products, because these run as one step without a common bias.
-    fn find_starts(&mut self, equations: &Equations<'_>) {
-        let vector = |product: Var| {
-            equations.weight(product).map(|_| elements(equations, equations.operands(product)[1]))
-        };
-        for sum in equations.vars() {
-            let (Op::Binary(Binary::Add), &[a, b]) = (equations.op(sum), equations.operands(sum))
-            else {
-                continue;
-            };
-            let is_fused = |&reader: &Var| equations.op(reader).is_elementwise();
-            if equations.readers(sum).iter().any(is_fused) {
-                continue;
-            }
-            for (product, bias) in [(a, b), (b, a)] {
-                let of_vector = equations.vars().filter(|&var| vector(var) == vector(product));
-                if equations.weight(product).is_some()
-                    && equations.is_private(product)
-                    && equations.parameter(bias).is_some()
-                    && equations.shape(bias) == equations.shape(product)
-                    && of_vector.count() == 1
-                {
-                    self.0[product.index()] = Idiom::Biased { sum, bias };
-                    self.0[sum.index()] = Idiom::BiasedSum;
-                }
-            }
-        }
-    }
+/// Returns true for a matrix product and a vector with an element for each of its rows.
+fn adds_bias(equations: &Equations<'_>, product: Var, bias: Var) -> bool {
+    let (rows, columns) = equations.shape(product).rows_and_columns();
+    equations.op(product) == Op::MatMul
+        && columns > 1
+        && equations.shape(bias) == Shape::Vector(rows as u32)
+}
 
-    /// Finds transposes that only products with vectors read, as their left factor.
-    fn find_transposes(&mut self, equations: &Equations<'_>) {
-        for var in equations.vars() {
-            let multiplies_a_vector = |&reader: &Var| {
-                let is_vector = matches!(equations.shape(reader), Shape::Vector(_));
-                equations.op(reader) == Op::MatMul && is_vector
-            };
-            if equations.op(var) == Op::Transpose
-                && !equations.is_given(var)
-                && !equations.is_returned(var)
-                && equations.readers(var).iter().all(multiplies_a_vector)
-            {
-                self.0[var.index()] = Idiom::Swapped;
-            }
-        }
-    }
+/// Returns true for a sum of a product of a parameter and a vector, and a parameter (the bias).
+/// Leaves out sums that an element-wise operation reads, because its step adds the bias, and sums
+/// whose vector has several products, because these run as one step without a common bias.
+fn begins(equations: &Equations<'_>, sum: Var, product: Var, bias: Var) -> bool {
+    let vector = |product: Var| {
+        equations.weight(product).map(|_| elements(equations, equations.operands(product)[1]))
+    };
+    let of_vector = || equations.vars().filter(|&var| vector(var) == vector(product));
+    equations.weight(product).is_some()
+        && equations.parameter(bias).is_some()
+        && equations.shape(bias) == equations.shape(product)
+        && !equations.readers(sum).iter().any(|&reader| equations.op(reader).is_elementwise())
+        && of_vector().count() == 1
 }
 
 fn terms_exist(equations: &Equations<'_>, var: Var) -> bool {
