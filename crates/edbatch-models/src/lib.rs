@@ -6,6 +6,7 @@ mod call_list;
 #[cfg(test)]
 mod error_texts;
 mod json_fault;
+mod json_text;
 mod model;
 mod network_file;
 

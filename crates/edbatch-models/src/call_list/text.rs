@@ -1,12 +1,9 @@
 //! Writes a call list as a line of JSON.
 
-use std::fmt::Write;
-
 use edbatch_graph::{Arity, Dag, NodeId, Source, Value};
 
 use super::{CallList, CallListError};
-
-const WRITING: &str = "writing to memory succeeds";
+use crate::json_text::{self, quoted};
 
 pub(super) fn write(list: &CallList) -> Result<String, CallListError> {
     if list.carried > 0 {
@@ -19,70 +16,45 @@ pub(super) fn write(list: &CallList) -> Result<String, CallListError> {
     let initial = network.initial_values().len();
     let given = &graph.given()[initial..];
     let number = |value: Value| match value.source() {
-        Source::Node(node) => (given.len() + node.index()) as i64,
+        Source::Node(node) => (given.len() + node.index()).to_string(),
         Source::Given(index) => match index.checked_sub(initial) {
-            Some(given) => given as i64,
-            None => -1 - index as i64,
+            Some(given) => given.to_string(),
+            None => format!("-{}", index + 1),
         },
     };
-    let mut out = String::from("{");
+    let mut members = Vec::new();
     let mut elements = list.given.as_slice();
-    for (index, &record) in given.iter().enumerate() {
+    let rows = given.iter().map(|&record| {
         let record = network.fields(record);
-        out.push_str(if index == 0 { "\"give\": [[" } else { ", [" });
-        write!(out, "{}, [", quoted(&record.name)).expect(WRITING);
         let width = record.fields.iter().map(|field| field.shape.elements()).sum();
         let (row, rest) = elements.split_at(width);
         elements = rest;
         // Debug writes the shortest text that reads back to the same bits, and exponents.
-        list_of(&mut out, row.iter().map(|element| format!("{element:?}")));
-        out.push_str("]]");
+        let row = json_text::list(row.iter().map(|element| format!("{element:?}")));
+        format!("[{}, {row}]", quoted(&record.name))
+    });
+    if !given.is_empty() {
+        members.push(format!("\"give\": {}", json_text::list(rows)));
     }
-    out.push_str(if given.is_empty() { "\"calls\": [" } else { "], \"calls\": [" });
-    for node in (0..graph.nodes()).map(NodeId::new) {
+    let calls = (0..graph.nodes()).map(NodeId::new).map(|node| {
         let cell = &network[graph.kind(node)];
-        write!(out, "{}[{}", if node.0 == 0 { "" } else { ", " }, quoted(cell.name()))
-            .expect(WRITING);
-        graph.rows(node).iter().for_each(|row| write!(out, ", {row}").expect(WRITING));
+        let rows = graph.rows(node).iter().map(u32::to_string);
         let mut values = graph.values(node).map(number);
-        for port in cell.ports() {
-            match port.arity {
-                Arity::One => {
-                    let value = values.next().expect("a value for each port");
-                    write!(out, ", {value}").expect(WRITING);
-                }
-                Arity::Many => {
-                    out.push_str(", [");
-                    list_of(&mut out, values.by_ref().map(|value| value.to_string()));
-                    out.push(']');
-                }
-            }
-        }
-        out.push(']');
-    }
-    out.push(']');
+        let values = cell.ports().iter().map(|port| match port.arity {
+            Arity::One => values.next().expect("a value for each port"),
+            Arity::Many => json_text::list(values.by_ref()),
+        });
+        json_text::list([quoted(cell.name())].into_iter().chain(rows).chain(values))
+    });
+    members.push(format!("\"calls\": {}", json_text::list(calls)));
     if !list.emitted.is_empty() {
-        out.push_str(", \"emit\": [");
-        list_of(&mut out, list.emitted.iter().map(|&value| number(value).to_string()));
-        out.push(']');
+        let emitted = list.emitted.iter().map(|&value| number(value));
+        members.push(format!("\"emit\": {}", json_text::list(emitted)));
     }
     if let Some(targets) = &list.targets {
-        out.push_str(", \"targets\": [");
         let target = |target: &Option<u32>| target.map_or("null".into(), |class| class.to_string());
-        list_of(&mut out, targets.iter().map(target));
-        out.push(']');
+        let targets = json_text::list(targets.iter().map(target));
+        members.push(format!("\"targets\": {targets}"));
     }
-    out.push('}');
-    Ok(out)
-}
-
-fn list_of(out: &mut String, items: impl Iterator<Item = String>) {
-    for (index, item) in items.enumerate() {
-        out.push_str(if index == 0 { "" } else { ", " });
-        out.push_str(&item);
-    }
-}
-
-fn quoted(name: &str) -> String {
-    serde_json::to_string(name).expect("text becomes JSON")
+    Ok(format!("{{{}}}", members.join(", ")))
 }

@@ -9,7 +9,7 @@ mod write;
 use edbatch_graph::{Normalization, Op, ParameterId, Reduction};
 
 pub(super) use read::read;
-pub(super) use write::{WRITING, list, quoted, write};
+pub(super) use write::write;
 
 /// Passes each member of an operation to `to`, which writes it, or returns the member it reads.
 fn members<M: Members>(op: Op, to: &mut M) -> Result<Op, M::Error> {
