@@ -87,11 +87,13 @@ impl<'de> Visitor<'de> for &mut Line<'_> {
 }
 
 /// Implements [`DeserializeSeed`] by a method of the deserializer, for a type that is a visitor.
+/// The brackets hold its generic parameters.
 macro_rules! seed {
-    ($($lifetime:lifetime),*; $type:ty, $method:ident) => {
-        impl<'de, $($lifetime),*> DeserializeSeed<'de> for $type {
+    ([$($generics:tt)*] $type:ty, $method:ident) => {
+        impl<'de, $($generics)*> DeserializeSeed<'de> for $type {
             type Value = <Self as Visitor<'de>>::Value;
 
+            #[inline]
             fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
                 from.$method(self)
             }
@@ -101,7 +103,7 @@ macro_rules! seed {
 
 /// The member `give`: `[["record", [element, …]], …]`.
 struct Given<'l, 'r>(&'l mut Line<'r>);
-seed!('l, 'r; Given<'l, 'r>, deserialize_seq);
+seed!(['l, 'r] Given<'l, 'r>, deserialize_seq);
 
 impl<'de> Visitor<'de> for Given<'_, '_> {
     type Value = ();
@@ -118,7 +120,7 @@ impl<'de> Visitor<'de> for Given<'_, '_> {
 
 /// A given value: `["record", [element, …]]`.
 struct GivenRow<'l, 'r>(&'l mut Line<'r>);
-seed!('l, 'r; GivenRow<'l, 'r>, deserialize_seq);
+seed!(['l, 'r] GivenRow<'l, 'r>, deserialize_seq);
 
 impl<'de> Visitor<'de> for GivenRow<'_, '_> {
     type Value = ();
@@ -168,7 +170,7 @@ fn push_elements<E: Error>(text: &str, elements: &mut Vec<f32>, record: &str) ->
 
 /// The member `calls`.
 struct Calls<'l, 'r>(&'l mut Line<'r>);
-seed!('l, 'r; Calls<'l, 'r>, deserialize_seq);
+seed!(['l, 'r] Calls<'l, 'r>, deserialize_seq);
 
 impl<'de> Visitor<'de> for Calls<'_, '_> {
     type Value = ();
@@ -189,7 +191,7 @@ impl<'de> Visitor<'de> for Calls<'_, '_> {
 
 /// A call: `["cell", row, value, [value, …]]`.
 struct Call<'l, 'r>(&'l mut Line<'r>);
-seed!('l, 'r; Call<'l, 'r>, deserialize_seq);
+seed!(['l, 'r] Call<'l, 'r>, deserialize_seq);
 
 impl<'de> Visitor<'de> for Call<'_, '_> {
     type Value = ();
@@ -239,7 +241,7 @@ struct ListOfValues<'l, 'r> {
     port: &'l str,
     cell: &'l str,
 }
-seed!('l, 'r; ListOfValues<'l, 'r>, deserialize_seq);
+seed!(['l, 'r] ListOfValues<'l, 'r>, deserialize_seq);
 
 impl<'de> Visitor<'de> for ListOfValues<'_, '_> {
     type Value = ();
@@ -268,14 +270,7 @@ struct Name<'n, I> {
     names: &'n [(String, I)],
     what: &'n str,
 }
-
-impl<'de, I: Copy> DeserializeSeed<'de> for Name<'_, I> {
-    type Value = I;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<I, D::Error> {
-        from.deserialize_str(self)
-    }
-}
+seed!(['n, I: Copy] Name<'n, I>, deserialize_str);
 
 impl<I: Copy> Visitor<'_> for Name<'_, I> {
     type Value = I;
@@ -301,18 +296,10 @@ struct Number<W, N> {
     what: W,
     of: PhantomData<N>,
 }
+seed!([W: fmt::Display, N: TryFrom<i64>] Number<W, N>, deserialize_i64);
 
 fn number<W, N>(what: W) -> Number<W, N> {
     Number { what, of: PhantomData }
-}
-
-impl<'de, W: fmt::Display, N: TryFrom<i64>> DeserializeSeed<'de> for Number<W, N> {
-    type Value = N;
-
-    #[inline]
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<N, D::Error> {
-        from.deserialize_i64(self)
-    }
 }
 
 impl<W: fmt::Display, N: TryFrom<i64>> Visitor<'_> for Number<W, N> {
@@ -338,14 +325,7 @@ impl<W: fmt::Display, N: TryFrom<i64>> Visitor<'_> for Number<W, N> {
 
 /// A class or null.
 struct Target;
-
-impl<'de> DeserializeSeed<'de> for Target {
-    type Value = Option<u32>;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Option<u32>, D::Error> {
-        from.deserialize_any(self)
-    }
-}
+seed!([] Target, deserialize_any);
 
 impl Visitor<'_> for Target {
     type Value = Option<u32>;
@@ -365,14 +345,7 @@ impl Visitor<'_> for Target {
 
 /// A list with at most [`MAX_EMITTED`] items. The function makes a seed for each item.
 struct Items<F>(F, &'static str);
-
-impl<'de, S: DeserializeSeed<'de>, F: Fn() -> S> DeserializeSeed<'de> for Items<F> {
-    type Value = Vec<S::Value>;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
-        from.deserialize_seq(self)
-    }
-}
+seed!([S: DeserializeSeed<'de>, F: Fn() -> S] Items<F>, deserialize_seq);
 
 impl<'de, S: DeserializeSeed<'de>, F: Fn() -> S> Visitor<'de> for Items<F> {
     type Value = Vec<S::Value>;
