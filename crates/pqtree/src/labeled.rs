@@ -118,42 +118,6 @@ impl<T: Eq + Hash> Labeled<T> {
         set.into_iter().enumerate().map(leaf).collect()
     }
 
-    /// Keeps only the orders in which these labels are consecutive. See [`PqTree::reduce`].
-    pub fn reduce<'a, Q: Eq + Hash + ?Sized + 'a>(
-        &mut self,
-        set: impl IntoIterator<Item = &'a Q>,
-    ) -> Result<Reduced, LabeledError>
-    where
-        T: Borrow<Q>,
-    {
-        let leaves = self.leaves(set)?;
-        Ok(self.tree.reduce(&leaves)?)
-    }
-
-    /// Checks that [`reduce`](Self::reduce) would succeed. See [`PqTree::can_reduce`].
-    pub fn can_reduce<'a, Q: Eq + Hash + ?Sized + 'a>(
-        &mut self,
-        set: impl IntoIterator<Item = &'a Q>,
-    ) -> Result<(), LabeledError>
-    where
-        T: Borrow<Q>,
-    {
-        let leaves = self.leaves(set)?;
-        Ok(self.tree.can_reduce(&leaves)?)
-    }
-
-    /// Returns true if the labels are consecutive in every order. See [`PqTree::is_consecutive`].
-    pub fn is_consecutive<'a, Q: Eq + Hash + ?Sized + 'a>(
-        &mut self,
-        set: impl IntoIterator<Item = &'a Q>,
-    ) -> Result<bool, LabeledError>
-    where
-        T: Borrow<Q>,
-    {
-        let leaves = self.leaves(set)?;
-        Ok(self.tree.is_consecutive(&leaves)?)
-    }
-
     /// Explains why [`reduce`](Self::reduce) refuses a set. See [`PqTree::conflict`].
     pub fn conflict<'a, Q: Eq + Hash + ?Sized + 'a>(
         &mut self,
@@ -269,6 +233,34 @@ impl<T: Eq + Hash> Labeled<T> {
         let other_leaves = leaves.map(|leaf| other.leaf(self.label(leaf)));
         if self.tree.len() == other.tree.len() { other_leaves.collect() } else { None }
     }
+}
+
+/// Declares methods that look up a set of labels and call the same method of the tree.
+macro_rules! of_sets {
+    ($($(#[$doc:meta])* $name:ident -> $Found:ty,)*) => {
+        impl<T: Eq + Hash> Labeled<T> {$(
+            $(#[$doc])*
+            pub fn $name<'a, Q: Eq + Hash + ?Sized + 'a>(
+                &mut self,
+                set: impl IntoIterator<Item = &'a Q>,
+            ) -> Result<$Found, LabeledError>
+            where
+                T: Borrow<Q>,
+            {
+                let leaves = self.leaves(set)?;
+                Ok(self.tree.$name(&leaves)?)
+            }
+        )*}
+    };
+}
+
+of_sets! {
+    /// Keeps only the orders in which these labels are consecutive. See [`PqTree::reduce`].
+    reduce -> Reduced,
+    /// Checks that [`reduce`](Self::reduce) would succeed. See [`PqTree::can_reduce`].
+    can_reduce -> (),
+    /// Returns true if the labels are consecutive in every order. See [`PqTree::is_consecutive`].
+    is_consecutive -> bool,
 }
 
 impl<T> Labeled<T> {

@@ -124,55 +124,36 @@ impl Iterator for Children<'_> {
 impl ExactSizeIterator for Children<'_> {}
 impl FusedIterator for Children<'_> {}
 
-/// All nodes, each before its children. See [`PqTree::pre_order`].
-#[derive(Clone, Debug)]
-pub struct PreOrder<'a>(Events<'a>);
+/// Declares walks that return an item for some of the events of a tree.
+macro_rules! walks {
+    ($($(#[$doc:meta])* $Walk:ident($Item:ty) { $($event:pat => $item:expr,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub struct $Walk<'a>(Events<'a>);
 
-impl Iterator for PreOrder<'_> {
-    type Item = NodeId;
+        impl Iterator for $Walk<'_> {
+            type Item = $Item;
 
-    fn next(&mut self) -> Option<NodeId> {
-        self.0.find_map(|event| match event {
-            Event::Open(node) => Some(node),
-            Event::Leaf(leaf) => Some(NodeId(leaf)),
-            Event::Close(_) => None,
-        })
-    }
+            fn next(&mut self) -> Option<$Item> {
+                self.0.find_map(|event| match event {
+                    $($event => Some($item),)*
+                    _ => None,
+                })
+            }
+        }
+
+        impl FusedIterator for $Walk<'_> {}
+    )*};
 }
 
-impl FusedIterator for PreOrder<'_> {}
-
-/// All nodes, each after its children. See [`PqTree::post_order`].
-#[derive(Clone, Debug)]
-pub struct PostOrder<'a>(Events<'a>);
-
-impl Iterator for PostOrder<'_> {
-    type Item = NodeId;
-
-    fn next(&mut self) -> Option<NodeId> {
-        self.0.find_map(|event| match event {
-            Event::Open(_) => None,
-            Event::Leaf(leaf) => Some(NodeId(leaf)),
-            Event::Close(node) => Some(node),
-        })
-    }
+walks! {
+    /// All nodes, each before its children. See [`PqTree::pre_order`].
+    PreOrder(NodeId) { Event::Open(node) => node, Event::Leaf(leaf) => NodeId(leaf), }
+    /// All nodes, each after its children. See [`PqTree::post_order`].
+    PostOrder(NodeId) { Event::Leaf(leaf) => NodeId(leaf), Event::Close(node) => node, }
+    /// Leaves from left to right. See [`PqTree::frontier`].
+    Leaves(u32) { Event::Leaf(leaf) => leaf, }
 }
-
-impl FusedIterator for PostOrder<'_> {}
-
-/// Leaves from left to right. See [`PqTree::frontier`].
-#[derive(Clone, Debug)]
-pub struct Leaves<'a>(Events<'a>);
-
-impl Iterator for Leaves<'_> {
-    type Item = u32;
-
-    fn next(&mut self) -> Option<u32> {
-        self.0.find_map(|event| if let Event::Leaf(leaf) = event { Some(leaf) } else { None })
-    }
-}
-
-impl FusedIterator for Leaves<'_> {}
 
 /// A bracket or a leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -52,9 +52,8 @@ impl<T> Names<T> {
 impl<T: Eq + Hash> Names<T> {
     /// Takes a label for each leaf. Fails with the index of a repeated label.
     pub(super) fn new(labels: Vec<T>) -> Result<Self, usize> {
-        let of_leaf: Vec<u32> = (0..labels.len() as u32).collect();
-        let mut names =
-            Self { labels, of_leaf, leaf_of: Vec::new(), slots: Vec::new(), history: Vec::new() };
+        let of_leaf = (0..labels.len() as u32).collect();
+        let mut names = Self { labels, of_leaf, ..Self::default() };
         names.index().map(|()| names)
     }
 
@@ -146,13 +145,8 @@ impl<T: Eq + Hash> Names<T> {
 
 impl<T> Default for Names<T> {
     fn default() -> Self {
-        Self {
-            labels: Vec::new(),
-            of_leaf: Vec::new(),
-            leaf_of: Vec::new(),
-            slots: Vec::new(),
-            history: Vec::new(),
-        }
+        let (labels, of_leaf, leaf_of, slots, history) = Default::default();
+        Self { labels, of_leaf, leaf_of, slots, history }
     }
 }
 
