@@ -8,7 +8,7 @@
 //! *Source*: Cho et al. (2014) for the GRU; Hochreiter and Schmidhuber (1997) for the LSTM; Socher
 //! et al. (2012) for the matrix-vector cell; Tai, Socher and Manning (2015) for the TreeLSTM.
 
-use edbatch_graph::{CellBuilder, CellError, Network, RecordId, Shape, Tensor};
+use edbatch_graph::{CellBuilder, CellError, Kind, Network, RecordId, Shape, Tensor};
 
 /// The names of the cells, as in the paper's table.
 pub const PAPER_CELLS: [&str; 7] = [
@@ -38,27 +38,26 @@ pub fn paper_cell(name: &str, size: usize) -> Option<Result<Network, CellError>>
         _ => return None,
     };
     let mut network = Network::new();
-    Some(declare(&mut network, name, size).map(|()| network))
+    Some(declare(&mut network, name, size).map(|_| network))
 }
 
-type Declared = Result<(), CellError>;
+type Declared = Result<Kind, CellError>;
 
 fn gru(network: &mut Network, name: &str, size: usize) -> Declared {
     let [x, state] = [vector(network, "x", size)?, vector(network, "state", size)?];
-    let declared = network.cell(name, state, |cell| {
+    network.cell(name, state, |cell| {
         let ([x], [h]) = (cell.one("x", x), cell.one("h", state));
         let gate = |g, h| product(cell, "w", g, x) + product(cell, "u", g, h) + bias(cell, g, h);
         let [r, z] = ["r", "z"].map(|g| gate(g, h).sigmoid());
         let (reset, kept) = (r * h, z * h);
         let n = gate("n", reset).tanh();
         vec![kept + (ones(cell, h) - z) * n]
-    });
-    declared.map(|_| ())
+    })
 }
 
 fn lstm(network: &mut Network, name: &str, size: usize) -> Declared {
     let [x, state] = [vector(network, "x", size)?, lstm_state(network, size)?];
-    let declared = network.cell(name, state, |cell| {
+    network.cell(name, state, |cell| {
         let ([x], [h, c]) = (cell.one("x", x), cell.one("state", state));
         let dims = [size, size];
         let weights = ["i", "f", "g", "o"].map(|g| {
@@ -71,28 +70,26 @@ fn lstm(network: &mut Network, name: &str, size: usize) -> Declared {
         let [i, f, g, o] = [0, 1, 2, 3].map(gate);
         let c = f.sigmoid() * c + i.sigmoid() * g.tanh();
         vec![o.sigmoid() * c.tanh(), c]
-    });
-    declared.map(|_| ())
+    })
 }
 
 /// A vector `a` and a matrix `A` for each phrase: `p = tanh(W [B a ; A b] + w)`, `P = V [A ; B]`.
 fn matrix_vector(network: &mut Network, name: &str, size: usize) -> Declared {
     let fields = [("vector", shape(&[size])?), ("matrix", shape(&[size, size])?)];
     let phrase = network.record("phrase", fields)?;
-    let declared = network.cell(name, phrase, |cell| {
+    network.cell(name, phrase, |cell| {
         let ([a, m_a], [b, m_b]) = (cell.one("left", phrase), cell.one("right", phrase));
         let modified = cell.concat(&[m_b.matmul(a), m_a.matmul(b)]);
         let both = cell.concat(&[m_a, m_b]);
         let dims = [size, 2 * size];
         let p = cell.parameter("w_vector", &dims).matmul(modified) + bias(cell, "vector", a);
         vec![p.tanh(), cell.parameter("w_matrix", &dims).matmul(both)]
-    });
-    declared.map(|_| ())
+    })
 }
 
 fn tree_gru_internal(network: &mut Network, name: &str, size: usize) -> Declared {
     let state = vector(network, "state", size)?;
-    let declared = network.cell(name, state, |cell| {
+    network.cell(name, state, |cell| {
         let ([l], [r]) = (cell.one("left", state), cell.one("right", state));
         let gate = |g, h| (product(cell, "u", g, h) + bias(cell, g, h)).sigmoid();
         let [r_l, r_r] = [gate("r_l", l), gate("r_r", r)];
@@ -102,26 +99,24 @@ fn tree_gru_internal(network: &mut Network, name: &str, size: usize) -> Declared
         let n = (n + bias(cell, "n", l)).tanh();
         let new = ones(cell, l) - z_l - z_r;
         vec![new * n + kept_l + kept_r]
-    });
-    declared.map(|_| ())
+    })
 }
 
 fn tree_gru_leaf(network: &mut Network, name: &str, size: usize) -> Declared {
     let [x, state] = [vector(network, "x", size)?, vector(network, "state", size)?];
-    let declared = network.cell(name, state, |cell| {
+    network.cell(name, state, |cell| {
         let [x] = cell.one("x", x);
         let gate = |g, x| product(cell, "w", g, x) + bias(cell, g, x);
         let [r, z] = ["r", "z"].map(|g| gate(g, x).sigmoid());
         let (reset, kept) = (r * x, z * x);
         let n = gate("n", reset).tanh();
         vec![kept + (ones(cell, x) - z) * n]
-    });
-    declared.map(|_| ())
+    })
 }
 
 fn tree_lstm_internal(network: &mut Network, name: &str, size: usize) -> Declared {
     let state = lstm_state(network, size)?;
-    let declared = network.cell(name, state, |cell| {
+    network.cell(name, state, |cell| {
         let ([h_l, c_l], [h_r, c_r]) = (cell.one("left", state), cell.one("right", state));
         let both = |g: &str| {
             product(cell, "u_l", g, h_l) + product(cell, "u_r", g, h_r) + bias(cell, g, h_l)
@@ -131,20 +126,18 @@ fn tree_lstm_internal(network: &mut Network, name: &str, size: usize) -> Declare
         let [f_l, f_r] = [one("f_l", h_l), one("f_r", h_r)];
         let c = i * both("u").tanh() + f_l * c_l + f_r * c_r;
         vec![o * c.tanh(), c]
-    });
-    declared.map(|_| ())
+    })
 }
 
 fn tree_lstm_leaf(network: &mut Network, name: &str, size: usize) -> Declared {
     let [x, state] = [vector(network, "x", size)?, lstm_state(network, size)?];
-    let declared = network.cell(name, state, |cell| {
+    network.cell(name, state, |cell| {
         let [x] = cell.one("x", x);
         let gate = |g| product(cell, "w", g, x) + bias(cell, g, x);
         let [i, o] = ["i", "o"].map(|g| gate(g).sigmoid());
         let c = i * gate("u").tanh();
         vec![o * c.tanh(), c]
-    });
-    declared.map(|_| ())
+    })
 }
 
 /// `{prefix}_{gate} x`, with a square weight.

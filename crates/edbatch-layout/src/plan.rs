@@ -105,12 +105,6 @@ impl Action {
 }
 
 impl Step {
-    /// Returns true if both steps run the same part of the same cell.
-    #[must_use]
-    pub fn same_part(&self, other: &Self) -> bool {
-        self.cell == other.cell && self.action.part() == other.action.part()
-    }
-
     /// Returns true if the step runs a batch of the schedule, and false for a prologue.
     #[must_use]
     pub fn is_batch(&self) -> bool {

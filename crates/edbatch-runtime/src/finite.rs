@@ -97,15 +97,9 @@ impl Parameters {
 
 /// Converts the position of an element in a row-major tensor to its index in each dimension.
 fn index_in(dims: &[usize], mut element: usize) -> Vec<usize> {
-    let mut index: Vec<usize> = dims
-        .iter()
-        .rev()
-        .map(|&dim| {
-            let within = element % dim;
-            element /= dim;
-            within
-        })
-        .collect();
-    index.reverse();
+    let mut index = vec![0; dims.len()];
+    for (index, dim) in index.iter_mut().zip(dims).rev() {
+        (*index, element) = (element % dim, element / dim);
+    }
     index
 }

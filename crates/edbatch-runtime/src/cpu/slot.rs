@@ -1,6 +1,6 @@
 //! The memory of a slot, in which a plan runs step by step.
 
-use edbatch_layout::{Plan, ValueRow, Want};
+use edbatch_layout::{Plan, Step, ValueRow, Want};
 
 use super::load::Loaded;
 use super::tile::Job;
@@ -137,7 +137,8 @@ impl Slot {
         let (around, written) = split_around(&mut self.arena, out..out + calls * stride);
         // The last step may have read the same weights. Then read them in the opposite direction,
         // because those that it read last are still in the cache.
-        let again = index > 0 && plan.steps[index - 1].same_part(&step);
+        let part = |step: &Step| (step.cell, step.action);
+        let again = index > 0 && part(&plan.steps[index - 1]) == part(&step);
         self.pass = match self.pass {
             Pass::Forwards if again => Pass::Backwards,
             _ => Pass::Forwards,
