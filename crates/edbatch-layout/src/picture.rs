@@ -192,12 +192,6 @@ fn identifier(base: Base) -> String {
 
 /// Escapes text for the label of a record node.
 fn escaped(text: &str) -> String {
-    let mut escaped = String::new();
-    for character in text.chars() {
-        if "\\{}|<>\" ".contains(character) {
-            escaped.push('\\');
-        }
-        escaped.push(character);
-    }
-    escaped
+    let escape = |character| "\\{}|<>\" ".contains(character).then_some('\\');
+    text.chars().flat_map(|character| escape(character).into_iter().chain([character])).collect()
 }
