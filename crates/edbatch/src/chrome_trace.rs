@@ -4,16 +4,15 @@
 //! threads (`ph` is `M`).
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
-use std::fmt::{self, Debug, Write as _};
+use std::fmt::Debug;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
+use serde_json::{Map, Value, json};
 use tracing::field::{Field, Visit};
-use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
@@ -48,37 +47,25 @@ use tracing::{Event, Metadata, Subscriber};
 pub struct ChromeTrace<W> {
     /// Time 0 of the trace.
     start: Instant,
-    written: Arc<Mutex<Written<W>>>,
+    writer: Arc<Mutex<Writer<W>>>,
 }
 
-/// The output, and the threads whose names have been written.
-struct Written<W> {
-    /// The writer, or the error of the first write that failed. `None` once the trace is finished.
-    writer: Option<io::Result<W>>,
-    named: HashSet<u64>,
-}
+/// The writer, or the error of the first write that failed. `None` once the trace is finished.
+type Writer<W> = Option<io::Result<W>>;
 
-/// A span that was created on this thread and is not closed yet.
+/// A span of this thread that has not ended.
 struct OpenSpan {
-    id: u64,
+    id: Id,
     metadata: &'static Metadata<'static>,
-    fields: Fields,
-    entered: Option<u64>,
-}
-
-/// The fields of a span.
-#[derive(Default)]
-struct Fields {
-    /// The field `cell`, which replaces the span's name as the name of the slice.
-    cell: Option<String>,
-    /// The other fields, as the members of a JSON object.
-    arguments: String,
+    /// The start, in nanoseconds.
+    from: u64,
+    fields: Map<String, Value>,
 }
 
 thread_local! {
     /// The number of this thread's track.
     static THREAD: u64 = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
-    /// The open spans of this thread. Spans are created, entered and closed on the same thread.
+    /// The open spans of this thread. A span starts and ends on the same thread.
     static OPEN: RefCell<Vec<OpenSpan>> = const { RefCell::new(Vec::new()) };
     /// The start of a trace, and the last time of this thread in it, in nanoseconds.
     static LAST: Cell<Option<(Instant, u64)>> = const { Cell::new(None) };
@@ -93,12 +80,10 @@ static NEXT_SPAN: AtomicU64 = AtomicU64::new(1);
 impl<W: Write + Send + 'static> ChromeTrace<W> {
     /// Starts a trace. `writer` should be buffered: each slice is one write.
     pub fn new(writer: W) -> Self {
-        let written = Written { writer: Some(Ok(writer)), named: HashSet::new() };
-        let trace = Self { start: Instant::now(), written: Arc::new(Mutex::new(written)) };
-        trace.written().write(
-            "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n\
-             {\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"edbatch\"}}",
-        );
+        let trace = Self { start: Instant::now(), writer: Arc::new(Mutex::new(Some(Ok(writer)))) };
+        let name =
+            json!({"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "edbatch"}});
+        drop(trace.write(&format!("{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{name}")));
         trace
     }
 
@@ -107,67 +92,58 @@ impl<W: Write + Send + 'static> ChromeTrace<W> {
     /// # Errors
     /// If a slice could not be written, or the trace is already finished.
     pub fn finish(&self) -> io::Result<W> {
-        let mut written = self.written();
-        written.write("\n]}\n");
         let finished = || io::Error::other("the trace is already finished");
-        let mut writer = written.writer.take().ok_or_else(finished)??;
+        let mut writer = self.write("\n]}\n").take().ok_or_else(finished)??;
         writer.flush().map(|()| writer)
     }
 
-    fn written(&self) -> MutexGuard<'_, Written<W>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Writes a text, and returns the locked writer.
+    fn write(&self, text: &str) -> MutexGuard<'_, Writer<W>> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Ok(open)) = &mut *writer
+            && let Err(error) = open.write_all(text.as_bytes())
+        {
+            *writer = Some(Err(error));
+        }
+        writer
     }
 
-    /// Returns the nanoseconds since the start of the trace. Times of a thread are strictly
-    /// increasing even if the clock is coarse, so a nested span starts after its parent.
+    /// Returns the nanoseconds since the start of the trace, and names the thread's track at the
+    /// first call. Times of a thread are strictly increasing even if the clock is coarse, so a
+    /// nested span starts after its parent.
     fn now(&self) -> u64 {
-        let now = self.start.elapsed().as_nanos() as u64;
-        let last = LAST.get().filter(|&(start, _)| start == self.start);
-        let now = last.map_or(now, |(_, last)| now.max(last + MIN_STEP));
+        let mut now = self.start.elapsed().as_nanos() as u64;
+        if let Some((_, last)) = LAST.get().filter(|&(start, _)| start == self.start) {
+            now = now.max(last + MIN_STEP);
+        } else {
+            let (tid, thread) = (THREAD.with(|&thread| thread), thread::current());
+            let name = thread.name().map_or_else(|| format!("thread {tid}"), String::from);
+            let args = json!({"name": name});
+            let name =
+                json!({"ph": "M", "pid": 1, "tid": tid, "name": "thread_name", "args": args});
+            drop(self.write(&format!(",\n{name}")));
+        }
         LAST.set(Some((self.start, now)));
         now
     }
-}
 
-impl<W: Write> Written<W> {
-    fn write(&mut self, text: &str) {
-        if let Some(Ok(writer)) = &mut self.writer
-            && let Err(error) = writer.write_all(text.as_bytes())
-        {
-            self.writer = Some(Err(error));
-        }
-    }
-
-    /// Writes a slice on a thread's track; `from` and `to` are in nanoseconds.
-    fn slice(&mut self, thread: u64, span: &OpenSpan, from: u64, to: u64) {
-        let mut text = String::new();
-        if self.named.insert(thread) {
-            let unnamed = || format!("thread {thread}");
-            let name = thread::current().name().map_or_else(unnamed, String::from);
-            let name = quoted(&name);
-            let _ = write!(
-                text,
-                ",\n{{\"ph\":\"M\",\"pid\":1,\"tid\":{thread},\"name\":\"thread_name\",\
-                 \"args\":{{\"name\":{name}}}}}"
-            );
-        }
-        let (kind, Fields { cell, arguments }) = (span.metadata.name(), &span.fields);
-        let name = quoted(cell.as_deref().unwrap_or(kind));
-        // The unit is the microsecond, with three decimals.
-        let [(us, ns), (long_us, long_ns)] = [from, to - from].map(|ns| (ns / 1000, ns % 1000));
-        let _ = write!(
-            text,
-            ",\n{{\"ph\":\"X\",\"pid\":1,\"tid\":{thread},\"ts\":{us}.{ns:03},\
-             \"dur\":{long_us}.{long_ns:03},\"cat\":\"{kind}\",\"name\":{name},\
-             \"args\":{{{arguments}}}}}"
-        );
-        self.write(&text);
+    /// Writes a span of this thread that ends now.
+    fn slice(&self, OpenSpan { metadata, from, mut fields, .. }: OpenSpan) {
+        let cell = fields.remove("cell");
+        // The unit is the microsecond.
+        let [ts, dur] = [from, self.now() - from].map(|ns| ns as f64 / 1e3);
+        let slice = json!({
+            "ph": "X", "pid": 1, "tid": THREAD.with(|&thread| thread), "ts": ts, "dur": dur,
+            "cat": metadata.name(), "name": cell.unwrap_or_else(|| metadata.name().into()),
+            "args": fields,
+        });
+        drop(self.write(&format!(",\n{slice}")));
     }
 }
 
 impl<W> Clone for ChromeTrace<W> {
     fn clone(&self) -> Self {
-        Self { start: self.start, written: self.written.clone() }
+        Self { start: self.start, writer: self.writer.clone() }
     }
 }
 
@@ -176,92 +152,49 @@ impl<W: Write + Send + 'static> Subscriber for ChromeTrace<W> {
         metadata.is_span() && metadata.target() == edbatch_runtime::SPAN_TARGET
     }
 
-    fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(LevelFilter::TRACE)
-    }
-
     fn new_span(&self, attributes: &Attributes<'_>) -> Id {
-        let id = NEXT_SPAN.fetch_add(1, Ordering::Relaxed);
-        let mut fields = Fields::default();
-        attributes.record(&mut fields);
-        let metadata = attributes.metadata();
-        OPEN.with_borrow_mut(|open| open.push(OpenSpan { id, metadata, fields, entered: None }));
-        Id::from_u64(id)
+        let id = Id::from_u64(NEXT_SPAN.fetch_add(1, Ordering::Relaxed));
+        let (metadata, mut fields) = (attributes.metadata(), Map::new());
+        attributes.record(&mut Fields(&mut fields));
+        let span = OpenSpan { id: id.clone(), metadata, from: self.now(), fields };
+        OPEN.with_borrow_mut(|open| open.push(span));
+        id
     }
 
-    fn record(&self, id: &Id, values: &Record<'_>) {
-        with_open(id, |span| values.record(&mut span.fields));
+    fn try_close(&self, id: Id) -> bool {
+        // This is nearly always the newest span.
+        let place = |open: &Vec<OpenSpan>| open.iter().rposition(|span| span.id == id);
+        let span = OPEN.with_borrow_mut(|open| place(open).map(|place| open.remove(place)));
+        span.into_iter().for_each(|span| self.slice(span));
+        true
     }
+
+    /// Does nothing: spans are entered when they are created, and exited when they are closed.
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, _: &Event<'_>) {}
-
-    fn enter(&self, id: &Id) {
-        with_open(id, |span| span.entered = Some(self.now()));
-    }
-
-    fn exit(&self, id: &Id) {
-        with_open(id, |span| {
-            if let Some(from) = span.entered.take() {
-                let (thread, to) = (THREAD.with(|&thread| thread), self.now());
-                self.written().slice(thread, span, from, to);
-            }
-        });
-    }
-
-    fn try_close(&self, id: Id) -> bool {
-        OPEN.with_borrow_mut(|open| open.retain(|span| span.id != id.into_u64()));
-        true
-    }
 }
 
-/// Calls `then` with the open span `id` of this thread, which is nearly always the newest one.
-fn with_open(id: &Id, then: impl FnOnce(&mut OpenSpan)) {
-    OPEN.with_borrow_mut(|open| {
-        if let Some(span) = open.iter_mut().rev().find(|span| span.id == id.into_u64()) {
-            then(span);
-        }
-    });
-}
+/// Collects the fields of a span.
+struct Fields<'a>(&'a mut Map<String, Value>);
 
-impl Fields {
-    fn argument(&mut self, field: &Field, json: impl fmt::Display) {
-        let comma = if self.arguments.is_empty() { "" } else { "," };
-        let name = quoted(field.name());
-        let _ = write!(self.arguments, "{comma}{name}:{json}");
-    }
-}
-
-impl Visit for Fields {
+impl Visit for Fields<'_> {
+    /// Numbers and booleans have the same text in JSON.
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.argument(field, quoted(&format!("{value:?}")));
+        let text = format!("{value:?}");
+        let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        self.0.insert(field.name().into(), value);
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        if field.name() == "cell" {
-            self.cell = Some(value.into());
-        } else {
-            self.argument(field, quoted(value));
-        }
+        self.0.insert(field.name().into(), value.into());
     }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.argument(field, value);
-    }
-
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.argument(field, value);
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.argument(field, value);
-    }
-}
-
-/// Returns text as a JSON string.
-fn quoted(text: &str) -> String {
-    serde_json::to_string(text).expect("a string is valid JSON")
 }
 
 #[cfg(test)]
