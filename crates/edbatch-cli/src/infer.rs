@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::available_parallelism;
 
 use clap::{Args, ValueEnum};
 #[cfg(feature = "cuda")]
@@ -32,7 +31,7 @@ use super::output::Output;
 use super::precision::Precision;
 use super::statistics::statistics;
 use super::trace::Trace;
-use super::{at_least_one, number_of_threads, progress, same_file};
+use super::{at_least_one, number_of_threads, progress, same_file, threads_or_cores};
 use crate::corpora::corpus::Corpus;
 use crate::corpora::shard::Shard;
 use finite::Reference;
@@ -289,10 +288,11 @@ impl Infer {
             };
             Ok(move |mini_batch| worker.run(mini_batch))
         };
-        let mut by_worker = vec![(Statistics::default(), Report::default()); self.threads()];
+        let threads = threads_or_cores(self.threads);
+        let mut by_worker = vec![(Statistics::default(), Report::default()); threads];
         let mut tally = Tally::default();
         let mini_batches = mini_batches(corpus, self.batch, self.on_error);
-        parallel_map(self.threads(), mini_batches, worker, |done: Done| {
+        parallel_map(threads, mini_batches, worker, |done: Done| {
             by_worker[done.number] = (done.statistics, done.report);
             tally.lines += done.lines as u64;
             tally.failed += done.failed as u64;
@@ -359,17 +359,9 @@ impl Infer {
 
     /// Options for one engine; each thread has its own.
     fn options(&self, policy: Option<AnyPolicy>) -> EngineOptions {
-        let mut options = EngineOptions::new();
-        if let Some(policy) = policy {
-            options = options.policy(policy);
-        }
-        if self.stats.is_some() {
-            options = options.counts();
-        }
-        if let Some(bytes) = self.memory {
-            options = options.memory_limit(bytes);
-        }
-        options
+        let options = policy.into_iter().fold(EngineOptions::new(), EngineOptions::policy);
+        let options = self.memory.into_iter().fold(options, EngineOptions::memory_limit);
+        if self.stats.is_some() { options.counts() } else { options }
     }
 
     /// Creates an engine on a device, or on an emulated one.
@@ -390,9 +382,5 @@ impl Infer {
             _ => Box::new(emulated.load(loaded, parameters, &cuda_options).map_err(Failure::new)?),
         };
         Engine::with_backend(model, parameters, program, backend, options).map_err(Failure::new)
-    }
-
-    fn threads(&self) -> usize {
-        self.threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from))
     }
 }

@@ -26,8 +26,11 @@ mod trace;
 mod train;
 
 use std::ffi::OsString;
+use std::io::{self, ErrorKind};
+use std::str::FromStr;
+use std::thread::available_parallelism;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use edbatch_runtime::ThreadPool;
 
 use corpora::shards;
@@ -111,6 +114,30 @@ fn number_of_threads(text: &str) -> Result<usize, String> {
     let max = ThreadPool::MAX_THREADS;
     let number = text.parse().ok().filter(|number| (1..=max).contains(number));
     number.ok_or_else(|| format!("expected an integer from 1 to {max}"))
+}
+
+/// Parses a probability below 1.
+fn probability<T: FromStr + PartialOrd + From<f32>>(text: &str) -> Result<T, String> {
+    let number = text.parse().ok().filter(|number| (T::from(0.0)..T::from(1.0)).contains(number));
+    number.ok_or_else(|| "expected a number from 0 to below 1".into())
+}
+
+/// Returns the value of an option `--threads`, by default the number of cores.
+fn threads_or_cores(threads: Option<usize>) -> usize {
+    threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from))
+}
+
+/// Returns the name of a value on the command line.
+fn name_of(value: &impl ValueEnum) -> String {
+    value.to_possible_value().expect("no value is hidden").get_name().into()
+}
+
+/// Returns `None` if a file does not exist.
+fn if_exists<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
 }
 
 /// The example of the crate's own README.

@@ -11,7 +11,6 @@ use std::collections::HashMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread::available_parallelism;
 
 use clap::{Args, value_parser};
 use edbatch::models::{Folder, Model, ModelConfig};
@@ -23,7 +22,7 @@ use edbatch_policy::PolicyChoice;
 use super::failure::Failure;
 use super::infer::{Auto, auto_or_policy};
 use super::sha256::Hash;
-use super::{at_least_one, number_of_threads, same_file};
+use super::{at_least_one, name_of, number_of_threads, probability, same_file, threads_or_cores};
 use crate::model::examples::Examples;
 use checkpoint::{Checkpoint, Earlier, Identity};
 use folder::Lock;
@@ -106,7 +105,7 @@ pub(crate) struct Train {
     group: Vec<(String, f64)>,
     /// Probability that a word is replaced by `<unk>`, drawn again in each epoch. For dropout of
     /// embeddings and states, see --dropout of `edbatch init`.
-    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
+    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability::<f64>)]
     word_dropout: f64,
     /// Stops after this number of epochs without a better metric.
     #[arg(long, value_name = "N", value_parser = at_least_one)]
@@ -177,11 +176,6 @@ fn group(text: &str) -> Result<(String, f64), String> {
     Ok((prefix.into(), factor.parse().map_err(|_| expected())?))
 }
 
-fn probability(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|number| (0.0..1.0).contains(number));
-    number.ok_or_else(|| "expected a number from 0 to below 1".into())
-}
-
 impl Train {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let options = self.options()?;
@@ -245,8 +239,7 @@ impl Train {
     }
 
     fn threads(&self) -> usize {
-        let cores = || available_parallelism().map_or(1, usize::from);
-        self.threads.unwrap_or_else(|| if self.memory.is_some() { 1 } else { cores() })
+        threads_or_cores(self.threads.or(self.memory.map(|_| 1)))
     }
 
     fn optimizer(&self) -> Result<Optimizer, Failure> {
@@ -305,7 +298,7 @@ impl Train {
             ("--clip", self.clip.map_or("none".into(), |clip| clip.to_string())),
             ("--group", groups.collect::<Vec<_>>().join(" ")),
             ("--word-dropout", self.word_dropout.to_string()),
-            ("--metric", self.metric.name().into()),
+            ("--metric", name_of(&self.metric)),
             ("--seed", self.seed.to_string()),
         ]
         .map(|(name, value)| (name.to_string(), value))
@@ -323,13 +316,8 @@ impl Train {
         for (name, _) in folder.lexicon().files() {
             identity.insert(name.into(), hash(&folder.path().join(name))?);
         }
-        let named = |what: &'static str| move |path| (what, path);
-        let files = self.input.iter().map(named("--input"));
-        let files = files.chain(self.targets.iter().map(named("--targets")));
-        let files = files.chain([("--valid", &self.valid)]);
-        let files = files.chain(self.valid_targets.iter().map(named("--valid-targets")));
         let (mut counts, mut shown) = (HashMap::new(), HashMap::new());
-        for (what, path) in files {
+        for (what, path) in self.files() {
             let count: &mut usize = counts.entry(what).or_default();
             *count += 1;
             let name = format!("{what} {count}");
@@ -339,15 +327,18 @@ impl Train {
         Ok((identity, shown))
     }
 
+    /// Returns the files that the weights depend on, with their options.
+    fn files(&self) -> impl Iterator<Item = (&str, &Path)> + Clone {
+        let files = self.input.iter().map(named("--input"));
+        let files = files.chain(self.targets.iter().map(named("--targets")));
+        let files = files.chain([("--valid", self.valid.as_path())]);
+        files.chain(self.valid_targets.iter().map(named("--valid-targets")))
+    }
+
     /// Checks that the log replaces neither inputs nor files of a model, also of the new one.
     fn check_files(&self, folder: &Folder) -> Result<(), Failure> {
-        let named = |what: &'static str| move |path| (what, PathBuf::as_path(path));
         let new: Vec<PathBuf> = self.output.iter().flat_map(|new| Folder::files(new)).collect();
-        let inputs = self.input.iter().map(named("--input"));
-        let inputs = inputs.chain(self.targets.iter().map(named("--targets")));
-        let inputs = inputs.chain([&self.valid].map(named("--valid")));
-        let inputs = inputs.chain(self.valid_targets.iter().map(named("--valid-targets")));
-        let inputs = inputs.chain(self.test.iter().map(named("--test")));
+        let inputs = self.files().chain(self.test.iter().map(named("--test")));
         let inputs = inputs.chain(self.test_targets.iter().map(named("--test-targets")));
         let inputs = inputs.chain(self.output.iter().map(named("--output")));
         let inputs = inputs.chain(new.iter().map(named("the trained model's")));
@@ -367,6 +358,10 @@ impl Train {
             false => Ok(()),
         }
     }
+}
+
+fn named<'a>(option: &'a str) -> impl Fn(&'a PathBuf) -> (&'a str, &'a Path) + Clone {
+    move |path| (option, path)
 }
 
 /// Returns the SHA-256 of a file.

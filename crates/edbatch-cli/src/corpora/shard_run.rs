@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -14,6 +13,7 @@ use super::corpus::Corpus;
 use super::shard::{Division, Shard, is_shard_file};
 use super::shard_mark::Mark;
 use crate::failure::Failure;
+use crate::if_exists;
 use crate::infer::Infer;
 use crate::output::Output;
 use crate::sha256::{Hash, of_model};
@@ -145,12 +145,8 @@ impl Job<'_> {
     fn run(&self, infer: &Infer) -> Result<Mark, Failure> {
         let (part, mark) = (self.shard.part(self.dir), self.shard.mark(self.dir));
         // Remove the old mark first, so that a shard with a mark is always complete.
-        match fs::remove_file(&mark) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Failure::at(&mark, format_args!("cannot remove the file: {error}")));
-            }
-            _ => {}
-        }
+        if_exists(fs::remove_file(&mark))
+            .map_err(|error| Failure::at(&mark, format_args!("cannot remove the file: {error}")))?;
         let loaded = load(&infer.dir).map_err(Failure::new)?;
         if of_model(&loaded.folder)? != self.model {
             return Err(Failure::at(

@@ -13,8 +13,8 @@ use edbatch_layout::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::at_least_one;
 use crate::failure::Failure;
+use crate::{at_least_one, name_of};
 
 /// Prints figures for each cell of a model: the number of batches inside it, memory kernels and
 /// bytes by the paper's rule, and the memory traffic and the measured time of three plans.
@@ -61,11 +61,6 @@ enum Layout {
 }
 
 impl Layout {
-    /// Returns the name on the command line.
-    fn name(self) -> String {
-        self.to_possible_value().expect("no value is hidden").get_name().into()
-    }
-
     fn style(self) -> CellStyle {
         match self {
             Self::Paper => CellStyle::Paper,
@@ -184,7 +179,7 @@ fn json(report: &CellReport) -> Value {
             "copied": plan.copied.iter().map(copied).collect::<Vec<_>>(),
             "nanoseconds": plan.nanoseconds,
         });
-        (layout.name(), value)
+        (name_of(layout), value)
     };
     let plans = Layout::value_variants().iter().zip(&report.plans).map(plan);
     let Compared { declared, planned } = report.paper_rule;
@@ -214,7 +209,7 @@ fn print_table(reports: &[CellReport], chosen: Layout) {
         for (&layout, plan) in Layout::value_variants().iter().zip(&report.plans) {
             let CellPlanReport { moved, copied, nanoseconds, .. } = plan;
             let time = nanoseconds.map_or("-".into(), |time| format!("{:.1}", time / 1e3));
-            print!("{:26}  {} {time:>10}", "", counted_by(&layout.name(), *moved));
+            print!("{:26}  {} {time:>10}", "", counted_by(&name_of(&layout), *moved));
             if layout == chosen {
                 println!(" {:>10.0}", report.compile_microseconds);
                 for Copied { operation, variables, why, .. } in copied {

@@ -1,7 +1,6 @@
 //! `edbatch init`: creates a model of any size with random weights.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -16,7 +15,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 
 use crate::failure::Failure;
 use crate::train::folder::Lock;
-use crate::{at_least_one, memory, same_file};
+use crate::{at_least_one, if_exists, memory, probability, same_file};
 
 /// Creates a model folder: vocabularies, random weights and configuration.
 ///
@@ -49,10 +48,10 @@ pub(crate) struct Init {
     input: Vec<PathBuf>,
     /// Probability with which training sets elements of embeddings, and of states that outputs
     /// read, to 0.
-    #[arg(long, value_name = "P", value_parser = rate)]
+    #[arg(long, value_name = "P", value_parser = probability::<f32>)]
     dropout: Option<f32>,
     /// The same probability for states that outputs read. By default the value of --dropout.
-    #[arg(long, value_name = "P", value_parser = rate)]
+    #[arg(long, value_name = "P", value_parser = probability::<f32>)]
     dropout_output: Option<f32>,
     /// Reads words that occur fewer than N times as `<unk>`, so that `<unk>` is trained.
     /// bilstm_tagger_char reads such words by character instead; there, N is 6 by default.
@@ -110,10 +109,7 @@ impl Init {
         fs::write(folder.partial().join(Folder::WEIGHTS), weights)?;
         // Other files of an older model would not fit the new one.
         for name in [Folder::CLASSES, Folder::CHECKPOINT] {
-            match fs::remove_file(dir.join(name)) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
+            if_exists(fs::remove_file(dir.join(name)))?;
         }
         folder.finish()
     }
@@ -161,11 +157,6 @@ fn sizes(counted: &Vocabularies) -> String {
         }
         Lexicon::CallLists(_) => unreachable!("no family has call lists"),
     }
-}
-
-fn rate(text: &str) -> Result<f32, String> {
-    let rate = text.parse().ok().filter(|rate| (0.0..1.0).contains(rate));
-    rate.ok_or_else(|| "expected a number from 0 to below 1".into())
 }
 
 /// Returns the absolute path of a file.

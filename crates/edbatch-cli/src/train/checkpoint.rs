@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use edbatch::Trainer;
@@ -10,6 +9,7 @@ use edbatch::models::{Folder, FolderModel};
 use edbatch_datasets::write_atomic;
 
 use crate::failure::Failure;
+use crate::if_exists;
 
 /// The position of a run.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -52,11 +52,9 @@ impl Checkpoint {
         &self,
         trainer: &mut Trainer<FolderModel>,
     ) -> Result<Option<Position>, Failure> {
-        let state = match fs::read(&self.path) {
-            Ok(state) => state,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Failure::reading(&self.path, &error)),
-        };
+        let state = if_exists(fs::read(&self.path));
+        let state = state.map_err(|error| Failure::reading(&self.path, &error))?;
+        let Some(state) = state else { return Ok(None) };
         let failed = |error| Failure::at(&self.path, error);
         let note = Trainer::<FolderModel>::note_of(&state).map_err(failed)?;
         let position = self.position(&note).map_err(|why| Failure::at(&self.path, why))?;
@@ -132,11 +130,9 @@ impl Earlier {
         // A temporary name of the checkpoint: the first one that is written removes it.
         let aside = format!(".{}.{:016x}.partial", Folder::CHECKPOINT, std::process::id());
         let aside = folder.join(aside);
-        match fs::rename(&path, &aside) {
-            Ok(()) => Ok(Some(Self { path, aside })),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Failure::writing(&path, &error)),
-        }
+        let moved = if_exists(fs::rename(&path, &aside));
+        let moved = moved.map_err(|error| Failure::writing(&path, &error))?;
+        Ok(moved.map(|()| Self { path, aside }))
     }
 }
 

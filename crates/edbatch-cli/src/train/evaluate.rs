@@ -1,7 +1,6 @@
 //! `edbatch evaluate`: the quality of a model on examples.
 
 use std::path::PathBuf;
-use std::thread::available_parallelism;
 
 use clap::Args;
 use edbatch::{Engine, EngineOptions, Loaded, load};
@@ -9,9 +8,9 @@ use edbatch::{Engine, EngineOptions, Loaded, load};
 use super::metric::Metric;
 use crate::failure::Failure;
 use crate::model::examples::Examples;
-use crate::number_of_threads;
 use crate::output::print;
 use crate::precision::Precision;
+use crate::{name_of, number_of_threads, threads_or_cores};
 
 /// Computes a metric of a model on examples, and prints one line, such as `accuracy: 0.7312`.
 ///
@@ -49,14 +48,13 @@ impl Evaluate {
         let targets = self.targets.as_slice();
         let examples = Examples::read(&folder, std::slice::from_ref(&self.input), targets)?;
         self.metric.iter().try_for_each(|metric| metric.check_targets(&folder, &examples))?;
-        let threads =
-            self.threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
+        let threads = threads_or_cores(self.threads);
         let options = EngineOptions::new().threads(threads).precision(precision);
         let engine = Engine::with_options(model, parameters.clone(), options);
         let mut engine = engine.map_err(Failure::new)?;
         for metric in &self.metric {
             let value = metric.evaluate(&mut engine, &parameters, &folder, &examples)?;
-            print(&format!("{}: {value:.4}\n", metric.name()))?;
+            print(&format!("{}: {value:.4}\n", name_of(metric)))?;
         }
         Ok(())
     }

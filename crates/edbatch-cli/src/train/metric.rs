@@ -69,15 +69,6 @@ impl Metric {
         Err(Failure::new(format_args!("{files}: expected {what}, got none")))
     }
 
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Loss => "loss",
-            Self::Accuracy => "accuracy",
-            Self::Root => "root",
-            Self::F1 => "f1",
-        }
-    }
-
     /// Returns a number that falls as the model gets better.
     pub(crate) fn as_loss(self, value: f64) -> f64 {
         if self == Self::Loss { value } else { -value }

@@ -1,7 +1,6 @@
 //! A run of `edbatch train`: epochs of mini-batches, with checkpoints.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -18,7 +17,7 @@ use super::word_dropout::drop_words;
 use crate::failure::Failure;
 use crate::model::examples::Examples;
 use crate::output::print;
-use crate::{out_of_memory, progress};
+use crate::{if_exists, name_of, out_of_memory, progress};
 
 /// The time after which a checkpoint is written in the middle of an epoch.
 const CHECKPOINT_AFTER: Duration = Duration::from_secs(600);
@@ -72,7 +71,7 @@ impl Run<'_> {
         while position.epoch < self.options.epochs && !self.is_out_of_patience(&position) {
             self.epoch(&mut position)?;
         }
-        let name = self.options.metric.name();
+        let name = name_of(&self.options.metric);
         if position.epoch < self.options.epochs {
             let epochs = epochs_since_best(&position);
             print(&format!("stopped: no better {name} in {epochs} epochs\n"))?;
@@ -148,8 +147,8 @@ impl Run<'_> {
         self.log += &format!("{line}\n");
         self.write_log()?;
         self.checkpoint.write(&mut self.trainer, position)?;
-        let (name, better) = (metric.name(), if is_better { ", best so far" } else { "" });
-        let name = if metric == Metric::Loss { "valid loss" } else { name };
+        let better = if is_better { ", best so far" } else { "" };
+        let name = if metric == Metric::Loss { "valid loss".into() } else { name_of(&metric) };
         let time = (elapsed + evaluated).as_secs_f64();
         print(&format!(
             "epoch {epoch}: loss {loss:.4}, {name} {value:.4}, rate {rate}, {per_second:.0} \
@@ -195,7 +194,7 @@ impl Run<'_> {
         let parameters = Parameters::from_safetensors(self.trainer.model().network(), &bytes);
         let parameters = parameters.map_err(|error| Failure::at(&weights, error))?;
         let value = self.evaluate(&parameters, examples)?;
-        print(&format!("test {}: {value:.4}\n", self.options.metric.name()))
+        print(&format!("test {}: {value:.4}\n", name_of(&self.options.metric)))
     }
 
     fn evaluate(&self, parameters: &Parameters, examples: &Examples) -> Result<f64, Failure> {
@@ -227,11 +226,8 @@ fn epochs_since_best(position: &Position) -> u64 {
 
 /// Returns the lines of a log of earlier epochs.
 fn lines_before(log: &Path, epoch: u64) -> Result<String, Failure> {
-    let text = match fs::read_to_string(log) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(String::new()),
-        Err(error) => return Err(Failure::reading(log, &error)),
-    };
+    let text = if_exists(fs::read_to_string(log)).map_err(|error| Failure::reading(log, &error))?;
+    let text = text.unwrap_or_default();
     let is_earlier = |line: &&str| {
         let line = serde_json::from_str::<Value>(line).unwrap_or_default();
         line["epoch"].as_u64().is_some_and(|of_line| of_line <= epoch)

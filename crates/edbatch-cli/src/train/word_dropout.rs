@@ -1,6 +1,7 @@
 //! `--word-dropout`: words that are replaced by `<unk>`, drawn again in each epoch.
 
-use edbatch::models::{Folder, Lexicon, Word, ZooInput};
+use edbatch::models::{Folder, Lexicon, SourceSentence, Word, ZooInput};
+use edbatch_datasets::Sentence;
 
 use crate::failure::Failure;
 
@@ -31,23 +32,16 @@ pub(super) fn drop_words(
         let uniform = (mix(of_example ^ position) >> 11) as f64 / (1_u64 << 53) as f64;
         uniform < rate
     };
-    let mut drop = |word: &mut u32| *word = if is_dropped() { UNKNOWN } else { *word };
+    let mut drop = |&word: &u32| if is_dropped() { UNKNOWN } else { word };
     match input {
-        ZooInput::Tree(tree) => {
-            tree.tree = tree.tree.map(
-                |label| *label,
-                |token| {
-                    let mut token = *token;
-                    drop(&mut token);
-                    token
-                },
-            )
+        ZooInput::Tree(tree) => tree.tree = tree.tree.map(|label| *label, drop),
+        ZooInput::Sentence(Sentence { words, .. })
+        | ZooInput::Source(SourceSentence { words, .. }) => {
+            words.iter_mut().for_each(|word| *word = drop(word));
         }
-        ZooInput::Sentence(sentence) => sentence.words.iter_mut().for_each(drop),
-        ZooInput::Source(sentence) => sentence.words.iter_mut().for_each(drop),
         ZooInput::Lattice(lattice) => {
-            lattice.chars.iter_mut().for_each(&mut drop);
-            lattice.words.iter_mut().for_each(|arc| drop(&mut arc.word));
+            lattice.chars.iter_mut().for_each(|char| *char = drop(char));
+            lattice.words.iter_mut().for_each(|arc| arc.word = drop(&arc.word));
         }
         ZooInput::Spelled(sentence) => {
             let Lexicon::Spelled { words, chars, .. } = lexicon else { return };
@@ -77,7 +71,7 @@ fn mix(number: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use edbatch_datasets::{Sentence, Vocabulary};
+    use edbatch_datasets::Vocabulary;
 
     use super::*;
 
