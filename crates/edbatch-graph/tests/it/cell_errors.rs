@@ -6,121 +6,105 @@ use Shape::{Matrix, Vector};
 
 use crate::cell::declare;
 
-/// Returns the error message of a cell, which may use a record `state` with two fields.
-fn message(build: impl for<'c> FnOnce(&'c CellBuilder, RecordId) -> Vec<Tensor<'c>>) -> String {
+/// Checks the error of the cell `step`, which may use a record `state` with two fields.
+fn check(expected: &str, build: impl for<'c> FnOnce(&'c CellBuilder, RecordId) -> Vec<Tensor<'c>>) {
     let mut network = Network::new();
-    let state = network.record("state", [("h", Vector(4)), ("c", Vector(4))]);
-    let state = state.unwrap();
-    let declared = network.cell("step", state, |cell| build(cell, state));
+    let state = network.record("state", [("h", Vector(4)), ("c", Vector(4))]).unwrap();
+    let error = network.cell("step", state, |cell| build(cell, state)).unwrap_err();
     assert_eq!(network.parameters(), [], "an invalid cell changes nothing");
-    declared.map_or_else(|error| error.to_string(), |_| "no error".into())
+    assert_eq!(error.to_string(), format!("cell step: {expected}"));
+}
+
+/// Like [`check`], for a cell that computes a field from the fields h and c of a value.
+fn check_of_fields(
+    expected: &str,
+    field: impl for<'c> FnOnce(&'c CellBuilder, [Tensor<'c>; 2]) -> Tensor<'c>,
+) {
+    check(expected, |cell, state| {
+        let fields = cell.one("previous", state);
+        vec![field(cell, fields), fields[1]]
+    });
+}
+
+/// Like [`check_of_fields`], with attention of h over values.
+fn check_of_attention(expected: &str, values: &str, heads: usize) {
+    check(expected, |cell, state| {
+        let [h, c] = cell.one("previous", state);
+        vec![cell.many("children", state).attention(h, "h", values, heads, 1.0), c]
+    });
 }
 
 #[test]
 fn invalid_cells_are_errors() {
-    let check = |got: String, expected: &str| assert_eq!(got, expected);
+    check_of_fields(
+        "matmul of [4, 3] and [4]: expected equal inner dimensions, got 3 and 4",
+        |cell, [h, _]| cell.parameter("w", &[4, 3]).matmul(h),
+    );
+    check("return of [4]: expected the fields of the record state: [4] and [4]", |cell, state| {
+        cell.one::<2>("previous", state)[..1].into()
+    });
     check(
-        message(|cell, state| {
-            let [h, c] = cell.one("previous", state);
-            vec![cell.parameter("w", &[4, 3]).matmul(h), c]
-        }),
-        "cell step: matmul of [4, 3] and [4]: expected equal inner dimensions, got 3 and 4",
+        "port previous with 3 fields: expected the 2 fields of the record state",
+        |cell, state| cell.one::<3>("previous", state).into(),
     );
     check(
-        message(|cell, state| cell.one::<2>("previous", state)[..1].into()),
-        "cell step: return of [4]: expected the fields of the record state: [4] and [4]",
+        "port children with 1 fields: expected the 2 fields of the record state",
+        |cell, state| cell.many("children", state).sum::<1>().into(),
     );
     check(
-        message(|cell, state| cell.one::<3>("previous", state).into()),
-        "cell step: port previous with 3 fields: expected the 2 fields of the record state",
-    );
-    check(
-        message(|cell, state| cell.many("children", state).sum::<1>().into()),
-        "cell step: port children with 1 fields: expected the 2 fields of the record state",
-    );
-    check(
-        message(|cell, state| {
+        "port after: expected no port after the one that takes any number of values",
+        |cell, state| {
             let children = cell.many("children", state).sum::<2>();
             cell.one::<2>("after", state);
             children.into()
-        }),
-        "cell step: port after: expected no port after the one that takes any number of values",
+        },
     );
+    check_of_attention(
+        "field d of the values at children: expected one of the fields h, c",
+        "d",
+        1,
+    );
+    check_of_attention(
+        "attention over input 1, keys 0, values 1, 3 heads of [4] and [4] and [4]: expected a \
+         query and keys of equal widths, and values: vectors that 3 heads divide evenly",
+        "c",
+        3,
+    );
+    check_of_fields(
+        "layer_norm(NaN) of [4]: expected a finite epsilon of at least 0, got NaN",
+        |_, [h, _]| h.layer_norm(f32::NAN),
+    );
+    check_of_fields("leaky_relu of [4]: expected a slope from 0 to 1, got 1.5", |_, [h, _]| {
+        h.leaky_relu(1.5)
+    });
+    check("reshape to [3, 2] of [4]: expected a shape of 4 elements", |cell, state| {
+        let [h, c] = cell.one("previous", state);
+        vec![h.reshape(Matrix(3, 2)), c.reshape(Matrix(1 << 31, 1 << 31))]
+    });
+    check_of_fields(
+        "select by index 0 of [4]: expected 5 elements or rows, the size of the index port tag",
+        |cell, [h, _]| h.select(cell.index("tag", 5)),
+    );
+    check("index tag: expected a size from 1 to 2^31 - 1, got 0", |cell, state| {
+        cell.index("tag", 0);
+        cell.one::<2>("previous", state).into()
+    });
+    check("port previous: expected a record of this network", |cell, _| {
+        cell.one::<2>("previous", RecordId(9)).into()
+    });
+    check("parameter w: expected dimensions [4] as declared before, got [2, 2]", |cell, _| {
+        vec![cell.parameter("w", &[4]), cell.parameter("w", &[2, 2])]
+    });
+    check("parameter w: expected one to three nonzero dimensions, got [0, 4]", |cell, _| {
+        vec![cell.parameter("w", &[0, 4])]
+    });
     check(
-        message(|cell, state| {
-            let [h, c] = cell.one("previous", state);
-            vec![cell.many("children", state).attention(h, "h", "d", 1, 1.0), c]
-        }),
-        "cell step: field d of the values at children: expected one of the fields h, c",
+        "table token: expected a table of vectors or matrices of fewer than 2^31 elements, got [9]",
+        |cell, _| vec![cell.lookup("token", "embed", &[9])],
     );
-    check(
-        message(|cell, state| {
-            let [h, c] = cell.one("previous", state);
-            vec![cell.many("children", state).attention(h, "h", "c", 3, 1.0), c]
-        }),
-        "cell step: attention over input 1, keys 0, values 1, 3 heads of [4] and [4] and [4]: \
-         expected a query and keys of equal widths, and values: vectors that 3 heads divide evenly",
-    );
-    check(
-        message(|cell, state| {
-            let [h, c] = cell.one("previous", state);
-            vec![h.layer_norm(f32::NAN), c]
-        }),
-        "cell step: layer_norm(NaN) of [4]: expected a finite epsilon of at least 0, got NaN",
-    );
-    check(
-        message(|cell, state| {
-            let [h, c] = cell.one("previous", state);
-            vec![h.leaky_relu(1.5), c]
-        }),
-        "cell step: leaky_relu of [4]: expected a slope from 0 to 1, got 1.5",
-    );
-    check(
-        message(|cell, state| {
-            let [h, c] = cell.one("previous", state);
-            vec![h.reshape(Matrix(3, 2)), c.reshape(Matrix(1 << 31, 1 << 31))]
-        }),
-        "cell step: reshape to [3, 2] of [4]: expected a shape of 4 elements",
-    );
-    check(
-        message(|cell, state| {
-            let [h, c] = cell.one("previous", state);
-            vec![h.select(cell.index("tag", 5)), c]
-        }),
-        "cell step: select by index 0 of [4]: expected 5 elements or rows, the size of the index \
-         port tag",
-    );
-    check(
-        message(|cell, state| {
-            cell.index("tag", 0);
-            cell.one::<2>("previous", state).into()
-        }),
-        "cell step: index tag: expected a size from 1 to 2^31 - 1, got 0",
-    );
-    check(
-        message(|cell, _| cell.one::<2>("previous", RecordId(9)).into()),
-        "cell step: port previous: expected a record of this network",
-    );
-    check(
-        message(|cell, _| {
-            let w = cell.parameter("w", &[4]);
-            vec![w, cell.parameter("w", &[2, 2])]
-        }),
-        "cell step: parameter w: expected dimensions [4] as declared before, got [2, 2]",
-    );
-    check(
-        message(|cell, _| vec![cell.parameter("w", &[0, 4])]),
-        "cell step: parameter w: expected one to three nonzero dimensions, got [0, 4]",
-    );
-    check(
-        message(|cell, _| vec![cell.lookup("token", "embed", &[9])]),
-        "cell step: table token: expected a table of vectors or matrices of fewer than 2^31 \
-         elements, got [9]",
-    );
-    check(
-        message(|cell, _| vec![cell.constant(1.0, Vector(0))]),
-        "cell step: constant 1 of [0]: expected at least one element and fewer than 2^31",
-    );
+    check("constant 1 of [0]: expected at least one element and fewer than 2^31", |cell, _| {
+        vec![cell.constant(1.0, Vector(0))]
+    });
 }
 
 #[test]

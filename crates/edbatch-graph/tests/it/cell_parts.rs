@@ -57,7 +57,7 @@ fn check(expected: &str, spoil: impl FnOnce(&mut CellParts)) {
     spoil(&mut parts);
     let before = network.clone();
     let error = network.add_cell(parts).unwrap_err();
-    assert_eq!(error.to_string(), expected);
+    assert_eq!(error.to_string(), format!("cell node: {expected}"));
     assert_eq!(network, before);
 }
 
@@ -72,68 +72,61 @@ fn every_fault_of_parts_is_an_error() {
         "cell node: cell: expected a unique name, got the name of another cell"
     );
 
-    check("cell node: cell: expected a record of this network", |p| p.record = RecordId(2));
-    check("cell node: table word: expected a parameter of this network", |p| {
-        p.tables[0].parameter = Some(ParameterId(4));
+    check("cell: expected a record of this network", |p| p.record = RecordId(2));
+    check("table word: expected a parameter of this network", |p| {
+        p.tables[0].parameter = Some(ParameterId(4))
     });
-    check("cell node: table word: expected the 9 rows of embed, got 8", |p| p.tables[0].rows = 8);
-    check(
-        "cell node: port rest: expected no port after the one that takes any number of values",
-        |p| p.ports[0].arity = Arity::Many,
-    );
-    check("cell node: port left: expected a record of this network", |p| {
-        p.ports[0].record = RecordId(2);
+    check("table word: expected the 9 rows of embed, got 8", |p| p.tables[0].rows = 8);
+    check("port rest: expected no port after the one that takes any number of values", |p| {
+        p.ports[0].arity = Arity::Many
     });
-    check("cell node: v0, lookup 1: expected one of the cell's tables, which has 1", |p| {
+    check("port left: expected a record of this network", |p| p.ports[0].record = RecordId(2));
+    check("v0, lookup 1: expected one of the cell's tables, which has 1", |p| {
         p.instructions[0].op = Op::Lookup { table: 1 };
     });
-    check("cell node: v1, input 2.0: expected one of the cell's ports, which has 2", |p| {
+    check("v1, input 2.0: expected one of the cell's ports, which has 2", |p| {
         p.instructions[1].op = Op::Input { port: 2, field: 0 }
     });
-    check("cell node: v1, input 0.2: expected one of the 2 fields of the record pair", |p| {
+    check("v1, input 0.2: expected one of the 2 fields of the record pair", |p| {
         p.instructions[1].op = Op::Input { port: 0, field: 2 };
     });
-    check("cell node: v1, input 1.0: expected a port that takes one value", |p| {
+    check("v1, input 1.0: expected a port that takes one value", |p| {
         p.instructions[1].op = Op::Input { port: 1, field: 0 };
     });
-    check(
-        "cell node: v2, reduce 0.0 by max: expected a port that takes any number of values",
-        |p| p.instructions[2].op = Op::Reduce { port: 0, field: 0, by: Reduction::Max },
-    );
-    check("cell node: v3, parameter 4: expected a parameter of this network", |p| {
-        p.instructions[3].op = Op::Parameter(ParameterId(4));
+    check("v2, reduce 0.0 by max: expected a port that takes any number of values", |p| {
+        p.instructions[2].op = Op::Reduce { port: 0, field: 0, by: Reduction::Max }
+    });
+    check("v3, parameter 4: expected a parameter of this network", |p| {
+        p.instructions[3].op = Op::Parameter(ParameterId(4))
     });
     check(
-        "cell node: v3, parameter 3: expected a vector or a matrix of fewer than 2^31 elements, \
+        "v3, parameter 3: expected a vector or a matrix of fewer than 2^31 elements, \
          got [3, 2, 4]",
         |p| p.instructions[3].op = Op::Parameter(MATRICES),
     );
-    check("cell node: v3, parameter 0: expected no operands, got 1", |p| {
-        p.instructions[3].operands = vec![Var(0)];
+    check("v3, parameter 0: expected no operands, got 1", |p| {
+        p.instructions[3].operands = vec![Var(0)]
     });
-    check("cell node: v3, parameter 0: expected a result of shape [4, 4], got [4]", |p| {
-        p.instructions[3].shape = Vector(4);
+    check("v3, parameter 0: expected a result of shape [4, 4], got [4]", |p| {
+        p.instructions[3].shape = Vector(4)
     });
-    check("cell node: v4, matmul: expected operands before v4, got v4", |p| {
-        p.instructions[4].operands = vec![Var(3), Var(4)];
+    check("v4, matmul: expected operands before v4, got v4", |p| {
+        p.instructions[4].operands = vec![Var(3), Var(4)]
     });
-    check("cell node: v4, matmul of [4] and [4]: expected a matrix on the left", |p| {
-        p.instructions[4].operands = vec![Var(2), Var(0)];
+    check("v4, matmul of [4] and [4]: expected a matrix on the left", |p| {
+        p.instructions[4].operands = vec![Var(2), Var(0)]
     });
-    check(
-        "cell node: v5, constant 0.5 of [0]: expected at least one element and fewer than 2^31",
-        |p| p.instructions[5].shape = Vector(0),
-    );
-    check("cell node: v7, add of [4] and [4] and [4]: expected two operands, got 3", |p| {
+    check("v5, constant 0.5 of [0]: expected at least one element and fewer than 2^31", |p| {
+        p.instructions[5].shape = Vector(0)
+    });
+    check("v7, add of [4] and [4] and [4]: expected two operands, got 3", |p| {
         p.instructions[7].operands = vec![Var(6), Var(0), Var(0)]
     });
-    check("cell node: v7, add: expected two operands, got 0", |p| {
-        p.instructions[7].operands.clear()
-    });
-    check("cell node: v7, concat: expected at least one operand, got 0", |p| {
+    check("v7, add: expected two operands, got 0", |p| p.instructions[7].operands.clear());
+    check("v7, concat: expected at least one operand, got 0", |p| {
         p.instructions[7] = Instruction { op: Op::Concat, operands: vec![], shape: Vector(4) }
     });
-    check("cell node: v7, tanh of [4] and [4]: expected one operand, got 2", |p| {
+    check("v7, tanh of [4] and [4]: expected one operand, got 2", |p| {
         p.instructions[7].op = Op::Apply(Function::Tanh)
     });
     for op in [
@@ -143,36 +136,31 @@ fn every_fault_of_parts_is_an_error() {
         Op::Adjoint(AdjointOp::Outer),
     ] {
         let expected = "expected an operation that is not only for adjoint cells";
-        check(&format!("cell node: v7, {op}: {expected}"), |p| p.instructions[7].op = op);
+        check(&format!("v7, {op}: {expected}"), |p| p.instructions[7].op = op);
     }
-    check("cell node: v0, lookup 0: expected a table, got an index port", |p| {
-        p.tables[0].parameter = None;
-    });
+    check("v0, lookup 0: expected a table, got an index port", |p| p.tables[0].parameter = None);
     let select =
         Instruction { op: Op::Select { table: 0 }, operands: vec![Var(0)], shape: Vector(1) };
-    check(
-        "cell node: v7, select by index 0: expected an index port, got a table with a parameter",
-        |p| p.instructions[7] = select,
-    );
-    check("cell node: return: expected one of the 8 operations, got v8", |p| {
-        p.outputs = vec![Var(8)];
+    check("v7, select by index 0: expected an index port, got a table with a parameter", |p| {
+        p.instructions[7] = select
     });
-    check("cell node: return of [4, 4]: expected the fields of the record state: [4]", |p| {
-        p.outputs = vec![Var(3)];
+    check("return: expected one of the 8 operations, got v8", |p| p.outputs = vec![Var(8)]);
+    check("return of [4, 4]: expected the fields of the record state: [4]", |p| {
+        p.outputs = vec![Var(3)]
     });
-    check("cell node: return: expected the fields of the record state: [4]", |p| p.outputs.clear());
+    check("return: expected the fields of the record state: [4]", |p| p.outputs.clear());
     let items = (1 << 16) + 1;
-    check("cell node: cell: expected at most 65536 tables in a cell", |p| {
+    check("cell: expected at most 65536 tables in a cell", |p| {
         p.tables = vec![p.tables[0].clone(); items];
     });
-    check("cell node: cell: expected at most 65536 ports in a cell", |p| {
+    check("cell: expected at most 65536 ports in a cell", |p| {
         p.ports = vec![p.ports[0].clone(); items];
     });
-    check("cell node: cell: expected at most 65536 operations in a cell", |p| {
+    check("cell: expected at most 65536 operations in a cell", |p| {
         p.instructions = vec![p.instructions[5].clone(); items];
     });
     check(
-        "cell node: table word: expected a table of vectors or matrices of fewer than 2^31 \
+        "table word: expected a table of vectors or matrices of fewer than 2^31 \
          elements, got [4]",
         |p| p.tables[0].parameter = Some(ParameterId(1)),
     );
