@@ -146,13 +146,16 @@ TRAINED
     }
 }
 
+/// Checks the error of a file with one text replaced by another.
+fn check(file: &str, from: &str, to: &str, expected: &str) {
+    assert!(file.contains(from), "{from}");
+    let error = Learned::from_json(&file.replacen(from, to, 1)).unwrap_err();
+    assert!(error.to_string().contains(expected), "{error}");
+}
+
 #[test]
 fn invalid_tables_are_rejected_with_a_reason() {
-    let check = |from: &str, to: &str, expected: &str| {
-        assert!(FILE.contains(from), "{from}");
-        let error = Learned::from_json(&FILE.replacen(from, to, 1)).unwrap_err();
-        assert!(error.to_string().contains(expected), "{error}");
-    };
+    let check = |from: &str, to: &str, expected: &str| check(FILE, from, to, expected);
     assert!(Learned::from_json(FILE).is_ok());
     check(FILE, "", "EOF");
     check(FILE, &"[".repeat(100_000), "invalid type");
@@ -205,11 +208,7 @@ const RULE: &str = r#"{"format": "edbatch-policy", "version": 2, "kinds": ["leaf
 
 #[test]
 fn invalid_rules_are_rejected_with_a_reason() {
-    let check = |from: &str, to: &str, expected: &str| {
-        assert!(RULE.contains(from), "{from}");
-        let error = Learned::from_json(&RULE.replacen(from, to, 1)).unwrap_err();
-        assert!(error.to_string().contains(expected), "{error}");
-    };
+    let check = |from: &str, to: &str, expected: &str| check(RULE, from, to, expected);
     assert!(matches!(Learned::from_json(RULE).unwrap().content(), LearnedContent::Rule(_)));
     assert!(matches!(Learned::from_json(FILE).unwrap().content(), LearnedContent::Table(..)));
     check("\"version\": 2", "\"version\": 1", "unknown field `weight`");

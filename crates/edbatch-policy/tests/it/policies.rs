@@ -151,20 +151,28 @@ fn figure_1() -> PlainDag {
     .unwrap()
 }
 
+/// The numbers of batches of kind 1 by depth, agenda, sufficient, critical and a learned table.
+fn batches_of_kind_1(dag: &PlainDag, encoding: Encoding) -> [usize; 5] {
+    let of = |policy: &mut dyn Policy| {
+        schedule(dag, policy).batches().filter(|batch| batch.kind == Kind(1)).count()
+    };
+    let mut fsm = learned(dag, encoding, 200);
+    let batches = [
+        of(&mut Depth::new()),
+        of(&mut Agenda::new()),
+        of(&mut Sufficient::new()),
+        of(&mut Critical::new()),
+        of(&mut fsm),
+    ];
+    assert_eq!(fsm.unseen(), 0, "the table decides, not the fallback");
+    batches
+}
+
 #[test]
 fn figure_1_outputs_wait_for_all_inner_nodes() {
     let dag = figure_1();
-    let batches_of = |policy: &mut dyn Policy, kind| {
-        schedule(&dag, policy).batches().filter(|batch| batch.kind == Kind(kind)).count()
-    };
     // The outputs need only one batch.
-    assert_eq!(batches_of(&mut Depth::new(), 1), 4);
-    assert_eq!(batches_of(&mut Agenda::new(), 1), 2);
-    assert_eq!(batches_of(&mut Sufficient::new(), 1), 1);
-    assert_eq!(batches_of(&mut Critical::new(), 1), 1);
-    let mut fsm = learned(&dag, Encoding::Base, 200);
-    assert_eq!(batches_of(&mut fsm, 1), 1);
-    assert_eq!(fsm.unseen(), 0, "the table decides, not the fallback");
+    assert_eq!(batches_of_kind_1(&dag, Encoding::Base), [4, 2, 1, 1, 1]);
     assert_eq!(schedule(&dag, &mut Critical::new()).len(), lower_bound(&dag));
 }
 
@@ -195,16 +203,7 @@ fn figure_7_words_wait_for_each_other() {
         }
         states.push(arcs);
     }
-    let batches_of = |policy: &mut dyn Policy, kind| {
-        schedule(&dag, policy).batches().filter(|batch| batch.kind == Kind(kind)).count()
-    };
-    assert_eq!(batches_of(&mut Depth::new(), 1), 2);
-    assert_eq!(batches_of(&mut Agenda::new(), 1), 2);
-    assert_eq!(batches_of(&mut Sufficient::new(), 1), 1);
-    assert_eq!(batches_of(&mut Critical::new(), 1), 1);
-    let mut fsm = learned(&dag, Encoding::Sort, 200);
-    assert_eq!(batches_of(&mut fsm, 1), 1);
-    assert_eq!(fsm.unseen(), 0, "the table decides, not the fallback");
+    assert_eq!(batches_of_kind_1(&dag, Encoding::Sort), [2, 2, 1, 1, 1]);
     assert_eq!(schedule(&dag, &mut Critical::new()).len(), exhaustive(&dag).len());
 }
 
