@@ -27,7 +27,7 @@ use std::process::Command;
 pub use allocations::{CountingAllocator, allocations};
 pub use killing::{kill_repeatedly, names};
 #[cfg(feature = "networks")]
-pub use subject::Subject;
+pub use subject::{STYLES, Subject, every_value, planned, policies};
 
 /// The environment variable with the file that lists skipped tests.
 const SKIPS: &str = "EDBATCH_SKIPS";

@@ -44,6 +44,23 @@ pub fn random_network(rng: &mut impl Rng) -> (Network, Value) {
 /// reader of such a row reads one of the two variables. Equations look up each table once.
 #[must_use]
 pub fn with_second_lookups(network: &Network, rng: &mut impl Rng) -> Network {
+    let mut copy = without_cells(network);
+    for cell in network.cells() {
+        let mut parts = cell.to_parts();
+        for first in (0..parts.instructions.len()).rev() {
+            let is_lookup = matches!(parts.instructions[first].op, Op::Lookup { .. });
+            if is_lookup && rng.random_bool(0.35) {
+                look_up_again(&mut parts, first, rng);
+            }
+        }
+        copy.add_cell(parts).expect("a valid cell");
+    }
+    copy
+}
+
+/// Returns a network with the declarations of another one, and no cells.
+#[must_use]
+pub fn without_cells(network: &Network) -> Network {
     let mut copy = Network::new();
     for record in network.records() {
         let fields = record.fields.iter().map(|field| (&*field.name, field.shape));
@@ -55,16 +72,6 @@ pub fn with_second_lookups(network: &Network, rng: &mut impl Rng) -> Network {
     for initial in network.initial_values() {
         let names = initial.parameters.iter().map(|&id| &*network.parameter(id).name);
         copy.initial(initial.record, &names.collect::<Vec<_>>()).expect("a valid initial value");
-    }
-    for cell in network.cells() {
-        let mut parts = cell.to_parts();
-        for first in (0..parts.instructions.len()).rev() {
-            let is_lookup = matches!(parts.instructions[first].op, Op::Lookup { .. });
-            if is_lookup && rng.random_bool(0.35) {
-                look_up_again(&mut parts, first, rng);
-            }
-        }
-        copy.add_cell(parts).expect("a valid cell");
     }
     copy
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use edbatch_graph::{Dag, Graph, Network, NodeId, Schedule, Value};
-use edbatch_layout::{MiniBatch, Plan, Planner, Program, Want};
-use edbatch_policy::Scheduler;
+use edbatch_layout::{CellStyle, MiniBatch, Plan, Planner, Program, Want, check};
+use edbatch_policy::{Agenda, AnyPolicy, ByDepth, Critical, Depth, Scheduler, Sufficient};
 use edbatch_runtime::{Backend, BackendError, Given, Parameters, Part, Rows, initial_rows};
 use rand::SeedableRng;
 
@@ -55,8 +55,7 @@ impl Subject {
         program: &Program,
         backend: &mut dyn Backend,
     ) -> Result<Vec<u32>, BackendError> {
-        let nodes = (0..self.graph.nodes()).map(NodeId::new);
-        let wanted: Vec<_> = nodes.map(|node| (node.into(), Want::Elements)).collect();
+        let wanted = every_value(&self.graph);
         let plan = self.plan(program, backend, &wanted);
         let given = Given { initial: &self.initial, stayed: 0, host: &[] };
         backend.run(&[Part { slot: 0, plan: &plan, given }])?;
@@ -74,9 +73,45 @@ impl Subject {
     pub fn plan(&self, program: &Program, backend: &dyn Backend, wanted: &[(Value, Want)]) -> Plan {
         let (graph, schedule) = (&self.graph, &self.schedule);
         let mini_batch = MiniBatch { program, graph, schedule, wanted };
-        let mut plan = Plan::default();
-        let planned = Planner::new(backend.lifetimes()).plan(&mini_batch, &mut plan);
-        planned.expect("graphs of tests are small");
-        plan
+        planned(&mut Planner::new(backend.lifetimes()), &mini_batch)
     }
+}
+
+/// All styles of cells.
+pub const STYLES: [CellStyle; 5] = [
+    CellStyle::Hoisted,
+    CellStyle::Planned,
+    CellStyle::Paper,
+    CellStyle::Batched,
+    CellStyle::Declaration,
+];
+
+/// Returns the policies that need no training and search nothing, by name.
+#[must_use]
+pub fn policies() -> [(&'static str, AnyPolicy); 5] {
+    [
+        ("depth", Box::new(Depth::new())),
+        ("agenda", Box::new(Agenda::new())),
+        ("sufficient", Box::new(Sufficient::new())),
+        ("critical", Box::new(Critical::new())),
+        ("by depth", Box::new(ByDepth::default())),
+    ]
+}
+
+/// Returns the elements of all nodes of a graph as wanted values.
+#[must_use]
+pub fn every_value(graph: &Graph) -> Vec<(Value, Want)> {
+    (0..graph.nodes()).map(|node| (NodeId::new(node).into(), Want::Elements)).collect()
+}
+
+/// Returns a checked plan.
+///
+/// # Panics
+/// If the graph is too large, or the plan is wrong.
+#[must_use]
+pub fn planned(planner: &mut Planner, mini_batch: &MiniBatch<'_>) -> Plan {
+    let mut plan = Plan::default();
+    planner.plan(mini_batch, &mut plan).expect("graphs of tests are small");
+    check(&plan, mini_batch).expect("a legal plan");
+    plan
 }

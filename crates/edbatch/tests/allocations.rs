@@ -1,13 +1,13 @@
 //! A warm engine allocates nothing for the calls of a mini-batch.
 
-use std::sync::Arc;
+#[path = "it/fn_model.rs"]
+mod fn_model;
 
-use edbatch::models::{Build, BuildError, LstmNmt, Model, NmtSizes, SourceSentence, Stop};
+use edbatch::models::{LstmNmt, Model, NmtSizes, SourceSentence, Stop};
 use edbatch::{Engine, EngineOptions, Optimizer, Rows, Trainer, TrainerOptions};
-use edbatch_graph::{Kind, Network, Shape, Value};
-use edbatch_runtime::Parameters;
+use edbatch_graph::{Network, Shape};
 use edbatch_testing::{CountingAllocator, allocations};
-use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+use fn_model::{chain_model, random, word_model};
 
 #[global_allocator]
 static COUNTING: CountingAllocator = CountingAllocator;
@@ -15,7 +15,7 @@ static COUNTING: CountingAllocator = CountingAllocator;
 /// Returns the number of allocations for a mini-batch by a warm engine, which has already run the
 /// mini-batch three times.
 fn warm<M: Model>(model: M, inputs: &[M::Input], tables: u64) -> usize {
-    let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(3));
+    let parameters = random(model.network(), 3);
     let options = EngineOptions::new().fold_tables(tables);
     let mut engine = Engine::with_options(model, parameters, options).unwrap();
     let mut outputs: Vec<Rows> = Vec::new();
@@ -26,42 +26,17 @@ fn warm<M: Model>(model: M, inputs: &[M::Input], tables: u64) -> usize {
 }
 
 /// A chain of words. Wiring it allocates nothing.
-struct Chain {
-    network: Arc<Network>,
-    step: Kind,
-    start: Value,
-}
-
-impl Chain {
-    fn new() -> Self {
-        let mut network = Network::new();
-        let state = network.record("state", [("h", Shape::Vector(8))]).unwrap();
-        let start = network.initial(state, &["h0"]).unwrap();
-        let step = network.cell("step", state, |cell| {
-            let x = cell.lookup("word", "embed", &[50, 8]);
-            let [h] = cell.one("previous", state);
-            let [w, u] = ["w", "u"].map(|name| cell.parameter(name, &[8, 8]));
-            vec![(w.matmul(x) + u.matmul(h)).tanh()]
-        });
-        Self { network: Arc::new(network), step: step.unwrap(), start }
-    }
-}
-
-impl Model for Chain {
-    type Input = Vec<u32>;
-
-    fn network(&self) -> &Arc<Network> {
-        &self.network
-    }
-
-    async fn build(&self, build: &Build<'_>, words: &Vec<u32>) -> Result<(), BuildError> {
-        let mut state = self.start;
-        for &word in words {
-            state = build.call(self.step, &[word], &[state])?;
-        }
-        build.emit(state);
-        Ok(())
-    }
+fn chain() -> impl Model<Input = Vec<u32>> {
+    let mut network = Network::new();
+    let state = network.record("state", [("h", Shape::Vector(8))]).unwrap();
+    let start = network.initial(state, &["h0"]).unwrap();
+    let step = network.cell("step", state, |cell| {
+        let x = cell.lookup("word", "embed", &[50, 8]);
+        let [h] = cell.one("previous", state);
+        let [w, u] = ["w", "u"].map(|name| cell.parameter(name, &[8, 8]));
+        vec![(w.matmul(x) + u.matmul(h)).tanh()]
+    });
+    chain_model(network, step.unwrap(), start)
 }
 
 /// All inputs reuse the memory of one future, and the rows reuse the memory of earlier rows.
@@ -69,32 +44,11 @@ impl Model for Chain {
 fn allocations_without_awaits_do_not_grow_with_the_inputs() {
     let inputs: Vec<Vec<u32>> = (0..64).map(|i| (0..3 + i % 9).collect()).collect();
     for tables in [0, u64::MAX] {
-        let few = warm(Chain::new(), &inputs[..4], tables);
-        let many = warm(Chain::new(), &inputs, tables);
+        let few = warm(chain(), &inputs[..4], tables);
+        let many = warm(chain(), &inputs, tables);
         // Lists of a round double as they grow: their allocations grow with the logarithm of the
         // number of inputs.
         assert!(few <= 16 && many <= few + 12, "{few} for 4 inputs, {many} for 64");
-    }
-}
-
-/// Words, each on its own.
-struct Words {
-    network: Arc<Network>,
-    word: Kind,
-}
-
-impl Model for Words {
-    type Input = Vec<u32>;
-
-    fn network(&self) -> &Arc<Network> {
-        &self.network
-    }
-
-    async fn build(&self, build: &Build<'_>, words: &Vec<u32>) -> Result<(), BuildError> {
-        for &word in words {
-            build.emit(build.call(self.word, &[word], &[])?);
-        }
-        Ok(())
     }
 }
 
@@ -109,11 +63,10 @@ fn updates_allocate_nothing() {
         let hidden = cell.parameter("w", &[8, 8]).matmul(x) + cell.parameter("b", &[8]);
         vec![cell.parameter("out", &[4, 8]).matmul(hidden.tanh())]
     });
-    let word = word.unwrap();
-    let network = Arc::new(network);
-    let parameters = Parameters::random(&network, &mut Xoshiro256PlusPlus::seed_from_u64(3));
+    let model = word_model(network, word.unwrap());
+    let parameters = random(model.network(), 3);
     let options = TrainerOptions::new().optimizer(Optimizer::adam(1e-3)).clip_norm(1.0);
-    let mut trainer = Trainer::with_options(Words { network, word }, parameters, options).unwrap();
+    let mut trainer = Trainer::with_options(model, parameters, options).unwrap();
     trainer.accumulate(&[vec![1, 2, 1]], &[vec![Some(1), None, Some(2)]], 1.0).unwrap();
     let gradients = trainer.gradients().unwrap();
     let mut update = || {

@@ -6,21 +6,11 @@ use edbatch_cuda::{
     CommandList, CudaError, Phase, PhaseTable, check_phases, check_waves, phases, waves,
 };
 use edbatch_graph::{Dag, Graph, Kind, Network, NodeId, Schedule, Shape, Source, Value};
-use edbatch_layout::{
-    CellPart, CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, Want, check,
-};
-use edbatch_testing::Subject;
+use edbatch_layout::{CellPart, CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, Want};
 use edbatch_testing::networks::Random;
+use edbatch_testing::{STYLES, Subject, every_value, planned};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
-
-const STYLES: [CellStyle; 5] = [
-    CellStyle::Hoisted,
-    CellStyle::Planned,
-    CellStyle::Paper,
-    CellStyle::Batched,
-    CellStyle::Declaration,
-];
 
 /// Random networks in all styles, also with all tables folded.
 fn programs(subject: &Subject) -> impl Iterator<Item = Program> {
@@ -39,8 +29,7 @@ fn waves_of_random_networks_are_legal_and_as_early_as_possible() {
         let batches = 0..subject.schedule.len();
         batches.for_each(|batch| subject.schedule.nodes_mut(batch).shuffle(&mut rng));
         let Subject { graph, schedule, .. } = &subject;
-        let nodes = (0..graph.nodes()).map(NodeId::new);
-        let wanted: Vec<_> = nodes.map(|node| (node.into(), Want::Elements)).collect();
+        let wanted = every_value(graph);
         for program in programs(&subject) {
             let mini_batch = MiniBatch { program: &program, graph, schedule, wanted: &wanted };
             check_earliest_waves(&mini_batch);
@@ -50,9 +39,7 @@ fn waves_of_random_networks_are_legal_and_as_early_as_possible() {
 
 fn check_earliest_waves(mini_batch: &MiniBatch<'_>) {
     let &MiniBatch { program, graph, schedule, .. } = mini_batch;
-    let mut plan = Plan::default();
-    Planner::new(Lifetimes::Distinct).plan(mini_batch, &mut plan).unwrap();
-    check(&plan, mini_batch).unwrap();
+    let plan = planned(&mut Planner::new(Lifetimes::Distinct), mini_batch);
     let waves = waves(program, &plan);
     check_waves(&plan, &waves, mini_batch).unwrap();
     let prologues: Vec<Kind> =

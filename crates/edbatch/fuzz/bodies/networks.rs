@@ -5,18 +5,19 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use edbatch::cuda::{check_phases, check_waves, phases, waves};
-use edbatch_graph::{Dag, Graph, Kind, Network, NodeId, Value};
+use edbatch_graph::{Graph, Kind, Network, Value};
 use edbatch_layout::{
-    CellPart, CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, Want, check, check_cell,
+    CellPart, CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, Want, check_cell,
     check_folding,
 };
-use edbatch_policy::{Agenda, ByDepth, Critical, Depth, Policy, Sufficient, schedule};
+use edbatch_policy::schedule;
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{
     Backend, Count, Cpu, Given, Parameters, Part, Precision, ReferenceTensor, ThreadPool,
     initial_rows, initial_values, interpret,
 };
 use edbatch_testing::networks::{random_graph, random_network};
+use edbatch_testing::{every_value, planned, policies};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, RngExt, SeedableRng, TryRng};
 
@@ -30,16 +31,8 @@ pub(crate) fn run(bytes: &[u8]) {
     let levels = Level::available();
     let level = levels[rng.random_range(0..levels.len())];
     let threads = rng.random_range(1..=2);
-    let policies: [Box<dyn Policy>; 5] = [
-        Box::new(Depth::new()),
-        Box::new(Agenda::new()),
-        Box::new(Sufficient::new()),
-        Box::new(Critical::new()),
-        Box::new(ByDepth::default()),
-    ];
-    let chosen = rng.random_range(0..policies.len());
-    let mut policy =
-        policies.into_iter().nth(chosen).expect("the index is below the number of policies");
+    let mut policies = policies();
+    let (_, policy) = &mut policies[rng.random_range(0..5)];
     let drawn = STYLES[rng.random_range(0..STYLES.len())];
     let (network, initial) = random_network(&mut rng);
     let network = Arc::new(network);
@@ -47,10 +40,9 @@ pub(crate) fn run(bytes: &[u8]) {
     let graph = random_graph(&network, initial, &mut rng);
     let expected =
         interpret(&graph, &parameters, &initial_values(&network, &parameters), Precision::F32);
-    let schedule = schedule(&graph, &mut policy);
+    let schedule = schedule(&graph, policy);
     schedule.check(&graph).expect("the schedule is legal");
-    let nodes = (0..graph.nodes()).map(NodeId::new);
-    let wanted: Vec<(Value, Want)> = nodes.map(|node| (node.into(), Want::Elements)).collect();
+    let wanted = every_value(&graph);
     let mut first: Option<Vec<Vec<u32>>> = None;
     for (style, folded) in [(CellStyle::Declaration, 0), drawn] {
         let program = compiled(&network, style, folded);
@@ -100,36 +92,27 @@ impl Subject<'_> {
     /// Returns the bits of all nodes, and checks that they are the same in every plan.
     fn run_in_every_plan(&self, mut cpu: Cpu) -> Vec<Vec<u32>> {
         let wanted = self.mini_batch.wanted;
-        let (mut planner, mut plan) = (Planner::default(), Plan::default());
-        planner.plan(&self.mini_batch, &mut plan).expect("the arena is small");
-        check(&plan, &self.mini_batch).expect("the plan is legal");
+        let mut planner = Planner::default();
+        let plan = planned(&mut planner, &self.mini_batch);
         let all = self.read(&mut cpu, &plan, wanted);
         // With a single wanted value, the other values may share rows of the arena.
         let last = &wanted[wanted.len() - 1..];
         let mini_batch = MiniBatch { wanted: last, ..self.mini_batch };
-        let mut reusing = Plan::default();
-        planner.plan(&mini_batch, &mut reusing).expect("the arena is small");
-        check(&reusing, &mini_batch).expect("the plan is legal");
+        let reusing = planned(&mut planner, &mini_batch);
         assert!(reusing.arena <= plan.arena);
         assert_eq!(self.read(&mut cpu, &reusing, last)[..], all[all.len() - 1..]);
         assert_eq!(self.read(&mut cpu, &self.plan_in_waves(), wanted), all);
         let mut count = Count::new(self.program.clone());
-        count
-            .run(&[Part {
-                slot: 0,
-                plan: &plan,
-                given: self.given(&initial_rows(self.program.network(), self.parameters)),
-            }])
-            .expect("counting cannot fail");
+        let initial = initial_rows(self.program.network(), self.parameters);
+        let given = self.given(&initial);
+        count.run(&[Part { slot: 0, plan: &plan, given }]).expect("counting cannot fail");
         assert_eq!(count.counts().batches, self.mini_batch.schedule.len() as u64);
         all
     }
 
     fn plan_in_waves(&self) -> Plan {
-        let (mini_batch, mut plan) = (&self.mini_batch, Plan::default());
-        let planned = Planner::new(Lifetimes::Distinct).plan(mini_batch, &mut plan);
-        planned.expect("the arena is small");
-        check(&plan, mini_batch).expect("the plan is legal");
+        let mini_batch = &self.mini_batch;
+        let plan = planned(&mut Planner::new(Lifetimes::Distinct), mini_batch);
         let waves = waves(mini_batch.program, &plan);
         check_waves(&plan, &waves, mini_batch).expect("the waves are legal");
         plan

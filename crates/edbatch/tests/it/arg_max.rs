@@ -1,55 +1,36 @@
 //! `Engine::run_each_arg_max`: the index of the largest element of each row, without copying rows.
 //! `goldens.rs` tests it with all models.
 
-use std::sync::Arc;
-
 use edbatch::models::{Build, BuildError, Model, TreeLstm, TreeSizes, arg_max};
-use edbatch::{Engine, EngineOptions, InputError, Rows, RunOptions};
-use edbatch_graph::{Kind, Network, Shape};
-use edbatch_runtime::Parameters;
-use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
+use edbatch::{Engine, EngineOptions, InputError, RunOptions};
+use edbatch_graph::{Network, Shape};
+
+use crate::fn_model::{FnModel, random};
+use crate::small::{changed, indices, random_trees};
 
 /// Emits a record of two fields, a vector and a matrix, for each number; fails at 7.
-#[derive(Clone)]
-struct Records {
-    network: Arc<Network>,
-    cell: Kind,
-}
-
-impl Records {
-    fn new() -> Self {
-        let mut network = Network::new();
-        let fields = [("v", Shape::Vector(3)), ("m", Shape::Matrix(2, 5))];
-        let record = network.record("record", fields).unwrap();
-        let cell = network.cell("cell", record, |cell| {
-            let v = cell.lookup("row", "vectors", &[9, 3]);
-            vec![v, cell.lookup("row again", "matrices", &[9, 2, 5]).scale(1.1)]
-        });
-        Self { network: Arc::new(network), cell: cell.unwrap() }
-    }
-}
-
-impl Model for Records {
-    type Input = Vec<u32>;
-
-    fn network(&self) -> &Arc<Network> {
-        &self.network
-    }
-
-    async fn build(&self, build: &Build<'_>, rows: &Vec<u32>) -> Result<(), BuildError> {
+fn records() -> impl Model<Input = Vec<u32>> + Clone {
+    let mut network = Network::new();
+    let fields = [("v", Shape::Vector(3)), ("m", Shape::Matrix(2, 5))];
+    let record = network.record("record", fields).unwrap();
+    let cell = network.cell("cell", record, |cell| {
+        let v = cell.lookup("row", "vectors", &[9, 3]);
+        vec![v, cell.lookup("row again", "matrices", &[9, 2, 5]).scale(1.1)]
+    });
+    let cell = cell.unwrap();
+    FnModel::new(network, move |build: &Build<'_>, rows: &Vec<u32>| {
         for &row in rows {
             if row == 7 {
                 return Err(BuildError::Input("seven".into()));
             }
-            build.emit(build.call(self.cell, &[row, row], &[])?);
+            build.emit(build.call(cell, &[row, row], &[])?);
         }
         Ok(())
-    }
+    })
 }
 
 fn engine<M: Model>(model: M, options: EngineOptions) -> Engine<M> {
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
-    let parameters = Parameters::random(model.network(), &mut rng);
+    let parameters = random(model.network(), 5);
     Engine::with_options(model, parameters, options).unwrap()
 }
 
@@ -60,14 +41,10 @@ fn arg_max_of<M: Model>(engine: &mut Engine<M>, inputs: &[M::Input]) -> Vec<Vec<
     results.into_iter().map(Result::unwrap).collect()
 }
 
-fn indices(outputs: &[Rows]) -> Vec<Vec<u32>> {
-    outputs.iter().map(|rows| rows.iter().map(arg_max).collect()).collect()
-}
-
 #[test]
 fn indices_count_the_elements_of_all_fields() {
     let inputs: Vec<Vec<u32>> = vec![vec![0, 1, 2], vec![], vec![3, 4, 5, 6, 8]];
-    let mut engine = engine(Records::new(), EngineOptions::new());
+    let mut engine = engine(records(), EngineOptions::new());
     let expected = indices(&engine.run(&inputs).unwrap());
     assert_eq!(arg_max_of(&mut engine, &inputs), expected);
     let all: Vec<u32> = expected.into_iter().flatten().collect();
@@ -78,7 +55,7 @@ fn indices_count_the_elements_of_all_fields() {
 fn failed_input_does_not_affect_the_others() {
     let inputs: Vec<Vec<u32>> = (0..9).map(|i| vec![i, (i + 1) % 9]).collect();
     for threads in [1, 2] {
-        let mut engine = engine(Records::new(), EngineOptions::new().threads(threads));
+        let mut engine = engine(records(), EngineOptions::new().threads(threads));
         let cancelled = |input: usize| input != 3;
         let options = RunOptions::new().still_wanted(&cancelled);
         let got = engine.run_each_arg_max(&inputs, &options).unwrap();
@@ -99,16 +76,13 @@ fn failed_input_does_not_affect_the_others() {
 /// Only the last row of the tables has elements that are not finite.
 #[test]
 fn inputs_with_outputs_that_are_not_finite_fail_if_only_finite_ones_are_accepted() {
-    let model = Records::new();
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
-    let random = Parameters::random(model.network(), &mut rng);
+    let model = records();
+    let good = random(model.network(), 5);
     let inputs: Vec<Vec<u32>> = vec![vec![0, 1], vec![2, 8, 8, 3], vec![4]];
     for (table, element, value) in
         [(0, 24, f32::NAN), (1, 86, f32::INFINITY), (1, 80, f32::NEG_INFINITY)]
     {
-        let mut values: Vec<Vec<f32>> = random.slices().into_iter().map(<[f32]>::to_vec).collect();
-        values[table][element] = value;
-        let parameters = Parameters::from_values(model.network(), values).unwrap();
+        let parameters = changed(model.network(), &good, |values| values[table][element] = value);
         for threads in [1, 2] {
             let options = EngineOptions::new().threads(threads);
             let mut engine =
@@ -132,11 +106,7 @@ fn inputs_with_outputs_that_are_not_finite_fail_if_only_finite_ones_are_accepted
 
 fn trees() -> (TreeLstm, Vec<edbatch_datasets::Tree<u32>>) {
     let sizes = TreeSizes { vocabulary: 9, embed: 5, hidden: 13, classes: 5 };
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-    let trees = edbatch_testing::generate::binary_trees(&mut rng, 16);
-    let mut word = || rng.random_range(0..9);
-    let trees = trees.iter().map(|tree| tree.map(|_| 0, |_| word())).collect();
-    (TreeLstm::new(sizes).unwrap(), trees)
+    (TreeLstm::new(sizes).unwrap(), random_trees(16, 9, 1))
 }
 
 #[test]
@@ -153,6 +123,7 @@ fn divided_mini_batches_have_the_same_indices() {
 
 #[cfg(feature = "cuda")]
 mod on_devices {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use edbatch::cuda::{CommandList, Driver, PhaseTable};
@@ -203,8 +174,7 @@ mod on_devices {
     /// Returns the number of bytes that a device copies to the host for whole rows, and for
     /// indices. Checks that the indices agree with the rows.
     fn bytes<M: Model>(model: M, inputs: &[M::Input]) -> Option<[usize; 2]> {
-        let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
-        let parameters = Parameters::random(model.network(), &mut rng);
+        let parameters = random(model.network(), 5);
         let program = Program::new(model.network().clone(), CellStyle::Hoisted).unwrap();
         let program = Arc::new(program);
         let backend = emulated::backend(program.clone(), &parameters, Driver::Teams)?;

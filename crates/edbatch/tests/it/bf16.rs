@@ -5,21 +5,22 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use edbatch::models::{END, FolderModel, Model, Stop, ZooInput, arg_max};
+use edbatch::models::{END, FolderModel, Model, ModelName, Stop, ZooInput, arg_max};
 use edbatch::{
     Engine, EngineError, EngineOptions, Loaded, Precision, Rows, Trainer, TrainerOptions,
     interpret, load,
 };
 use edbatch_graph::{Dag, Graph, Network, NodeId, Schedule, Shape};
-use edbatch_layout::{CellStyle, MiniBatch, Plan, Planner, Program, Want};
-use edbatch_policy::{Agenda, AnyPolicy, Critical, Depth};
+use edbatch_layout::{CellStyle, MiniBatch, Planner, Program};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{
     Backend, BackendError, Cpu, Given, Parameters, Part, initial_rows, initial_values,
 };
-use edbatch_testing::shared;
-use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+use edbatch_testing::{STYLES, every_value, planned, policies, shared};
 use serde_json::Value;
+
+use crate::fn_model::random;
+use crate::small::goldens;
 
 /// The accepted differences from the interpreter, from float64, and of the two best scores where a
 /// translator chooses another word.
@@ -27,23 +28,10 @@ const OF_INTERPRETER: f64 = 1e-3;
 const OF_FLOAT64: f64 = 1e-2;
 const OF_CHOICE: f32 = 2e-2;
 
-const MODELS: [&str; 9] = [
-    "tree_lstm",
-    "tree_lstm_2type",
-    "tree_gru",
-    "mv_rnn",
-    "bilstm_tagger",
-    "bilstm_tagger_char",
-    "lstm_nmt",
-    "lattice_lstm",
-    "lattice_gru",
-];
-
 #[test]
 fn goldens_are_near_and_their_bits_depend_on_nothing_else() {
-    for model in MODELS {
-        let small = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small");
-        check_folder(&small.join(model));
+    for model in ModelName::ALL.map(ModelName::name) {
+        check_folder(&goldens().join(model));
         if let Some(large) = shared(Path::new("goldens").join(model)) {
             check_folder(&large);
         }
@@ -108,15 +96,10 @@ fn bits(outputs: &[Rows]) -> impl Iterator<Item = u32> {
 /// Runs inputs in bf16 in many ways, which must give the same bits.
 fn same_bits(model: &FolderModel, parameters: &Parameters, inputs: &[ZooInput]) -> Vec<Rows> {
     let mut first: Option<Vec<Rows>> = None;
-    let policies: [Option<AnyPolicy>; 4] = [
-        None,
-        Some(Box::new(Depth::new())),
-        Some(Box::new(Agenda::new())),
-        Some(Box::new(Critical::new())),
-    ];
-    for (index, policy) in policies.into_iter().enumerate() {
+    let policies = policies().map(|(_, policy)| Some(policy));
+    for (index, policy) in [None].into_iter().chain(policies).enumerate() {
         let options = EngineOptions::new().precision(Precision::Bf16).threads(1 + index % 3);
-        let options = options.fold_tables([0, u64::MAX, 0, 9000][index]);
+        let options = options.fold_tables([0, u64::MAX, 0, 9000][index % 4]);
         let mut engine = Engine::with_options(model.clone(), parameters.clone(), options).unwrap();
         policy.into_iter().for_each(|policy| engine.set_policy(policy));
         for size in [1, 3, 64] {
@@ -175,7 +158,7 @@ fn products() -> Network {
 #[test]
 fn only_products_of_parameters_and_vectors_are_rounded() {
     let network = Arc::new(products());
-    let parameters = Parameters::random(&network, &mut Xoshiro256PlusPlus::seed_from_u64(3));
+    let parameters = random(&network, 3);
     let mut graph = Graph::new(network.clone());
     for row in 0..4 {
         graph.call(edbatch_graph::Kind::new(0), &[row, row], &[]).unwrap();
@@ -190,19 +173,12 @@ fn only_products_of_parameters_and_vectors_are_rounded() {
     let mut schedule = Schedule::new();
     let nodes: Vec<NodeId> = (0..graph.nodes()).map(NodeId::new).collect();
     schedule.push(graph.kind(nodes[0]), &nodes);
-    let wanted: Vec<_> = nodes.iter().map(|&node| (node.into(), Want::Elements)).collect();
-    for style in [
-        CellStyle::Hoisted,
-        CellStyle::Planned,
-        CellStyle::Paper,
-        CellStyle::Batched,
-        CellStyle::Declaration,
-    ] {
+    let wanted = every_value(&graph);
+    for style in STYLES {
         let program = Arc::new(Program::new(network.clone(), style).unwrap());
         let mini_batch =
             MiniBatch { program: &program, graph: &graph, schedule: &schedule, wanted: &wanted };
-        let mut plan = Plan::default();
-        Planner::default().plan(&mini_batch, &mut plan).unwrap();
+        let plan = planned(&mut Planner::default(), &mini_batch);
         let level = Level::detect();
         let mut cpu = Cpu::new(program, &parameters, level, Precision::Bf16).unwrap();
         let given = Given { initial: &initial_rows(&network, &parameters), stayed: 0, host: &[] };
@@ -219,7 +195,7 @@ fn only_products_of_parameters_and_vectors_are_rounded() {
 }
 
 fn golden() -> Loaded {
-    load(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small/tree_lstm")).unwrap()
+    load(goldens().join("tree_lstm")).unwrap()
 }
 
 #[test]

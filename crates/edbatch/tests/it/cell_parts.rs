@@ -6,41 +6,20 @@ mod equations;
 use std::sync::Arc;
 
 use edbatch_graph::{
-    AdjointOp, Arity, At, Binary, CellParts, Dag, Function, Graph, Instruction, Kind, Network,
-    NodeId, Normalization, Op, ParameterId, RecordId, Reduction, Schedule, Shape, Slope, Value,
-    Var,
+    AdjointOp, Arity, At, Binary, CellParts, Function, Graph, Instruction, Kind, Network,
+    Normalization, Op, ParameterId, RecordId, Reduction, Schedule, Shape, Slope, Value, Var,
 };
-use edbatch_layout::{
-    CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, Want, check, check_cell,
-};
+use edbatch_layout::{CellStyle, Lifetimes, MiniBatch, Planner, Program, check_cell};
 use edbatch_policy::Scheduler;
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{
     Backend, Cpu, Given, Parameters, Part, Precision, initial_rows, initial_values, interpret,
 };
-use edbatch_testing::cases;
-use edbatch_testing::networks::{Random, random_network};
+use edbatch_testing::networks::{Random, random_network, without_cells};
+use edbatch_testing::{cases, every_value, planned};
 use proptest::prelude::*;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
-
-/// Returns a network with the declarations of another one, and no cells.
-fn without_cells(network: &Network) -> Network {
-    let mut empty = Network::new();
-    for record in network.records() {
-        let fields = record.fields.iter().map(|field| (&*field.name, field.shape));
-        empty.record(&record.name, fields).unwrap();
-    }
-    for parameter in network.parameters() {
-        empty.add_parameter(&parameter.name, &parameter.dims).unwrap();
-    }
-    for initial in network.initial_values() {
-        let names: Vec<&str> =
-            initial.parameters.iter().map(|&id| &*network.parameter(id).name).collect();
-        empty.initial(initial.record, &names).unwrap();
-    }
-    empty
-}
 
 fn with_cells(network: &Network) -> Network {
     let mut copy = without_cells(network);
@@ -188,8 +167,7 @@ fn run(network: Network, initial: Value, rng: &mut Random) {
         interpret(&graph, &parameters, &initial_values(&network, &parameters), Precision::F32);
     let mut schedule = Schedule::new();
     Scheduler::by_depth().schedule(&graph, &mut schedule);
-    let nodes = (0..graph.nodes()).map(NodeId::new);
-    let wanted: Vec<_> = nodes.map(|node| (Value::from(node), Want::Elements)).collect();
+    let wanted = every_value(&graph);
     let mut first: Option<Vec<u32>> = None;
     for (style, folded) in
         [(CellStyle::Hoisted, 0), (CellStyle::Hoisted, u64::MAX), (CellStyle::Declaration, 0)]
@@ -201,9 +179,7 @@ fn run(network: Network, initial: Value, rng: &mut Random) {
         let program = Arc::new(program);
         let mini_batch =
             MiniBatch { program: &program, graph: &graph, schedule: &schedule, wanted: &wanted };
-        let mut plan = Plan::default();
-        Planner::new(Lifetimes::Reuse).plan(&mini_batch, &mut plan).unwrap();
-        check(&plan, &mini_batch).unwrap();
+        let plan = planned(&mut Planner::new(Lifetimes::Reuse), &mini_batch);
         let level = *Level::available().last().expect("a level");
         let mut cpu = Cpu::new(program.clone(), &parameters, level, Precision::F32).unwrap();
         let initial = initial_rows(&network, &parameters);

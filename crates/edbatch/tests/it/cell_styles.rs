@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use edbatch::{cell_schedules, cell_schedules_by};
 use edbatch_graph::{Dag, Kind, Network, Value};
-use edbatch_layout::{CellStyle, MiniBatch, Moved, Plan, Planner, Program, Step, check_cell};
-use edbatch_policy::{Agenda, Depth, Policy, Sufficient, exhaustive, schedule};
+use edbatch_layout::{CellStyle, MiniBatch, Moved, Planner, Program, Step, check_cell};
+use edbatch_policy::{Agenda, exhaustive, schedule};
 use edbatch_runtime::Count;
-use edbatch_testing::cases;
 use edbatch_testing::networks::{Random, random_graph, random_network};
+use edbatch_testing::{cases, planned, policies};
 use proptest::prelude::*;
 use rand::SeedableRng;
 
@@ -33,10 +33,7 @@ fn never_worse(network: Network) {
     for (planned, declared) in style(CellStyle::Planned).iter().zip(&declared) {
         assert!(planned <= declared, "{planned:?}, {declared:?}");
     }
-    let mut policies: [Box<dyn Policy>; 3] =
-        [Box::new(Depth::new()), Box::new(Agenda::new()), Box::new(Sufficient::new())];
-    let by_policies =
-        policies.iter_mut().map(|policy| cell_schedules_by(&network, policy)).collect::<Vec<_>>();
+    let by_policies = policies().map(|(_, mut policy)| cell_schedules_by(&network, &mut policy));
     let best = cell_schedules(&network);
     for schedules in by_policies.iter().chain([&best]) {
         for (best, schedule) in best.iter().zip(schedules) {
@@ -62,8 +59,7 @@ fn counted(network: Network, initial: Value, rng: &mut Random) {
         let program = Arc::new(Program::new(network.clone(), style).unwrap());
         let mini_batch =
             MiniBatch { program: &program, graph: &graph, schedule: &schedule, wanted: &[] };
-        let mut plan = Plan::default();
-        Planner::default().plan(&mini_batch, &mut plan).unwrap();
+        let plan = planned(&mut Planner::default(), &mini_batch);
         let mut count = Count::new(program.clone());
         (0..plan.steps.len()).for_each(|step| count.step(&plan, step));
         let moved = |step: &Step| program.cell(step.cell).moved(step.calls.into());

@@ -13,17 +13,12 @@ use std::sync::Arc;
 use edbatch::models::{Folder, Model, ModelName};
 use edbatch_graph::{Network, training_network};
 use edbatch_layout::{CellStyle, Program};
+use edbatch_testing::STYLES;
 use edbatch_testing::networks::{Random, random_network, with_second_lookups};
 use rand::SeedableRng;
 use sha2::{Digest, Sha256};
 
-const STYLES: [CellStyle; 5] = [
-    CellStyle::Hoisted,
-    CellStyle::Planned,
-    CellStyle::Paper,
-    CellStyle::Batched,
-    CellStyle::Declaration,
-];
+use crate::small::goldens;
 
 /// Prints the equations of a network's cells.
 fn equations(network: &Network) -> String {
@@ -70,9 +65,8 @@ fn fixtures() -> PathBuf {
 }
 
 fn models() -> impl Iterator<Item = (ModelName, [Arc<Network>; 2])> {
-    let goldens = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small");
-    ModelName::ALL.into_iter().map(move |name| {
-        let model = Folder::read(goldens.join(name.name())).unwrap().model().unwrap();
+    ModelName::ALL.into_iter().map(|name| {
+        let model = Folder::read(goldens().join(name.name())).unwrap().model().unwrap();
         (name, [model.network().clone(), with_adjoints(model.network())])
     })
 }

@@ -8,8 +8,8 @@ use std::path::Path;
 use edbatch::models::build_vocabularies;
 use edbatch::models::{Folder, Model, ModelConfig, ModelName, Targets, ZooInput};
 use edbatch::{Optimizer, Trainer, TrainerOptions, shuffled};
-use edbatch_runtime::Parameters;
-use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+
+use crate::fn_model::random;
 
 /// Returns the loss of each mini-batch, as the twin prints it.
 fn losses(name: ModelName, file: &str, rate: f64) -> Vec<f64> {
@@ -23,8 +23,7 @@ fn losses(name: ModelName, file: &str, rate: f64) -> Vec<f64> {
     let examples: Vec<(ZooInput, Targets)> =
         folder.examples(&file, None).unwrap().collect::<Result<_, _>>().unwrap();
     let model = folder.model().unwrap();
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-    let parameters = Parameters::random(model.network(), &mut rng);
+    let parameters = random(model.network(), 1);
     let options = TrainerOptions::new().optimizer(Optimizer::sgd(rate));
     let mut trainer = Trainer::with_options(model, parameters, options).unwrap();
     let mini_batches = (0..50).flat_map(|epoch| shuffled(examples.len(), 2, 1, epoch));

@@ -1,56 +1,37 @@
 //! Dropout: masks, their bits under all options of speed, and inference without them.
 
-use std::sync::Arc;
-
 use edbatch::models::{
-    Build, BuildError, IndexedTree, Lexicon, Model, ModelConfig, ModelName, Targets, Zoo, ZooInput,
+    Build, IndexedTree, Lexicon, Model, ModelConfig, ModelName, Targets, Zoo, ZooInput,
 };
 use edbatch::{Engine, Optimizer, Trainer, TrainerOptions};
 use edbatch_datasets::fixtures;
-use edbatch_graph::{Kind, Network, Shape};
-use edbatch_policy::{Agenda, AnyPolicy, ByDepth, Critical, Depth, Sufficient};
+use edbatch_graph::{Network, Shape};
 use edbatch_runtime::{Parameters, Rows};
-use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+use edbatch_testing::policies;
 
-/// Emits the embedding of each word, with dropout.
-struct Embed {
-    network: Arc<Network>,
-    embed: Kind,
-}
+use crate::fn_model::{FnModel, random, word_model};
 
 const WIDTH: usize = 50;
 const RATE: f32 = 0.25;
 
-impl Embed {
-    fn new(rate: f32) -> Self {
-        let mut network = Network::new();
-        let state = network.record("state", [("h", Shape::Vector(WIDTH as u32))]).unwrap();
-        let embed = network.cell("embed", state, |cell| {
-            vec![cell.lookup("word", "table", &[9, WIDTH]).dropout(rate)]
-        });
-        Self { embed: embed.unwrap(), network: Arc::new(network) }
-    }
-
-    /// A trainer of a table of ones.
-    fn trainer(self, options: TrainerOptions) -> Trainer<Self> {
-        let ones = Parameters::from_values(&self.network, vec![vec![1.0; 9 * WIDTH]]).unwrap();
-        Trainer::with_options(self, ones, options).unwrap()
-    }
+/// Emits the embedding of each word, with dropout.
+fn embed() -> impl Model<Input = Vec<u32>> {
+    let mut network = Network::new();
+    let state = network.record("state", [("h", Shape::Vector(WIDTH as u32))]).unwrap();
+    let embed = network
+        .cell("embed", state, |cell| vec![cell.lookup("word", "table", &[9, WIDTH]).dropout(RATE)]);
+    word_model(network, embed.unwrap())
 }
 
-impl Model for Embed {
-    type Input = Vec<u32>;
+/// The table of [`embed`]: ones.
+fn ones(network: &Network) -> Parameters {
+    Parameters::from_values(network, vec![vec![1.0; 9 * WIDTH]]).unwrap()
+}
 
-    fn network(&self) -> &Arc<Network> {
-        &self.network
-    }
-
-    async fn build(&self, build: &Build<'_>, words: &Vec<u32>) -> Result<(), BuildError> {
-        for &word in words {
-            build.emit(build.call(self.embed, &[word], &[])?);
-        }
-        Ok(())
-    }
+fn new_trainer(options: TrainerOptions) -> Trainer<impl Model<Input = Vec<u32>>> {
+    let model = embed();
+    let ones = ones(model.network());
+    Trainer::with_options(model, ones, options).unwrap()
 }
 
 fn elements(rows: &[Rows]) -> Vec<f32> {
@@ -60,7 +41,7 @@ fn elements(rows: &[Rows]) -> Vec<f32> {
 #[test]
 fn masks_have_the_mean_and_variance_of_the_rate() {
     let inputs: Vec<Vec<u32>> = vec![vec![3; 20]; 50];
-    let mut trainer = Embed::new(RATE).trainer(TrainerOptions::new());
+    let mut trainer = new_trainer(TrainerOptions::new());
     let dropped = elements(&trainer.forward(&inputs).unwrap());
     assert!(dropped.iter().all(|&it| it == 0.0 || it == 1.0 / (1.0 - RATE)));
     let count = dropped.len() as f64;
@@ -72,26 +53,8 @@ fn masks_have_the_mean_and_variance_of_the_rate() {
     assert!((variance - 1.0 / 3.0).abs() < 0.013, "{variance}");
 }
 
-/// Emits a vector of ones with each of these dropouts: its rate and width.
-struct Dropouts {
-    network: Arc<Network>,
-    cell: Kind,
-}
-
-impl Model for Dropouts {
-    type Input = ();
-
-    fn network(&self) -> &Arc<Network> {
-        &self.network
-    }
-
-    async fn build(&self, build: &Build<'_>, (): &()) -> Result<(), BuildError> {
-        build.emit(build.call(self.cell, &[], &[])?);
-        Ok(())
-    }
-}
-
-/// Returns the elements of all calls for each dropout of a cell.
+/// Returns the elements of all calls of a cell for each of its dropouts of a vector of ones: their
+/// rates and widths.
 fn dropped(dropouts: [(f32, u32); 2]) -> [Vec<f32>; 2] {
     let mut network = Network::new();
     let fields = ["a", "b"].into_iter().zip(dropouts.map(|(_, width)| Shape::Vector(width)));
@@ -100,8 +63,12 @@ fn dropped(dropouts: [(f32, u32); 2]) -> [Vec<f32>; 2] {
         let one = |(rate, width)| cell.constant(1.0, Shape::Vector(width)).dropout(rate);
         dropouts.map(one).into()
     });
-    let model = Dropouts { cell: cell.unwrap(), network: Arc::new(network.clone()) };
+    let cell = cell.unwrap();
     let none = Parameters::from_values(&network, vec![]).unwrap();
+    let model = FnModel::new(network, move |build: &Build<'_>, (): &()| {
+        build.emit(build.call(cell, &[], &[])?);
+        Ok(())
+    });
     let mut trainer = Trainer::new(model, none).unwrap();
     let rows = trainer.forward(&[(); 400]).unwrap();
     let mut fields = [vec![], vec![]];
@@ -127,10 +94,13 @@ fn dropouts_of_one_width_keep_their_own_rates() {
 
 #[test]
 fn masks_depend_on_seed_step_position_and_call() {
-    let forward = |trainer: &mut Trainer<Embed>, inputs: &[Vec<u32>]| {
+    fn forward(
+        trainer: &mut Trainer<impl Model<Input = Vec<u32>>>,
+        inputs: &[Vec<u32>],
+    ) -> Vec<f32> {
         elements(&trainer.forward(inputs).unwrap())
-    };
-    let mut trainer = Embed::new(RATE).trainer(TrainerOptions::new().seed(1));
+    }
+    let mut trainer = new_trainer(TrainerOptions::new().seed(1));
     let all = forward(&mut trainer, &[vec![3, 3], vec![3, 3]]);
     assert_eq!(all, forward(&mut trainer, &[vec![3, 3], vec![3, 3]]), "the same step");
     let calls: Vec<&[f32]> = all.chunks(WIDTH).collect();
@@ -152,25 +122,25 @@ fn masks_depend_on_seed_step_position_and_call() {
     assert_ne!(all[..2 * WIDTH], forward(&mut trainer, &[vec![3, 3]])[..], "the next step");
     trainer.set_updates(0);
     assert_eq!(all[..2 * WIDTH], forward(&mut trainer, &[vec![3, 3]])[..], "the first step again");
-    let mut trainer = Embed::new(RATE).trainer(TrainerOptions::new().seed(2));
+    let mut trainer = new_trainer(TrainerOptions::new().seed(2));
     assert_ne!(all[..2 * WIDTH], forward(&mut trainer, &[vec![3, 3]])[..], "another seed");
 }
 
 #[test]
 fn gradients_pass_masks_and_inference_has_none() {
-    let model = Embed::new(RATE);
-    let ones = Parameters::from_values(&model.network, vec![vec![1.0; 9 * WIDTH]]).unwrap();
+    let model = embed();
+    let ones = ones(model.network());
     let mut engine = Engine::new(model, ones).unwrap();
     let inputs = [vec![3_u32]];
     assert!(elements(&engine.run(&inputs).unwrap()).iter().all(|&it| it == 1.0));
-    let mut trainer = Embed::new(RATE).trainer(TrainerOptions::new().without_dropout());
+    let mut trainer = new_trainer(TrainerOptions::new().without_dropout());
     assert!(elements(&trainer.forward(&inputs).unwrap()).iter().all(|&it| it == 1.0));
-    let mut trainer = Embed::new(RATE).trainer(TrainerOptions::new());
+    let mut trainer = new_trainer(TrainerOptions::new());
     let masks = elements(&trainer.forward(&inputs).unwrap());
     let mut gradient = Rows::new();
     gradient.push(&[2.0; WIDTH]);
     trainer.backward(&[gradient]).unwrap();
-    let network = trainer.model().network.clone();
+    let network = trainer.model().network().clone();
     let gradients = trainer.gradients().unwrap().to_dense(&network);
     let expected: Vec<f32> = masks.iter().map(|mask| 2.0 * mask).collect();
     assert_eq!(gradients[0][3 * WIDTH..4 * WIDTH], expected);
@@ -192,8 +162,7 @@ fn trees(dropout: f32) -> (Zoo, Parameters, Vec<ZooInput>, Vec<Targets>) {
     let mut config = ModelConfig::new(ModelName::TreeLstm, 12, None, 5);
     config.dropout = Some(dropout);
     let zoo = Zoo::new(&config, &lexicon).unwrap();
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
-    let parameters = Parameters::random(zoo.network(), &mut rng);
+    let parameters = random(zoo.network(), 5);
     let Lexicon::Trees { words, .. } = &lexicon else { unreachable!() };
     let inputs = trees.iter().map(|tree| {
         let tree = tree.map(|_| 0, |token| words.id(token));
@@ -220,15 +189,8 @@ fn trained(options: TrainerOptions, chunk: usize) -> Vec<Vec<u32>> {
 fn weights_have_the_same_bits_under_all_options_of_speed() {
     let options = || TrainerOptions::new().optimizer(Optimizer::adam(1e-2));
     let expected = trained(options(), 8);
-    let policies: [AnyPolicy; 5] = [
-        Box::new(Agenda::new()),
-        Box::new(ByDepth::default()),
-        Box::new(Critical::new()),
-        Box::new(Depth::new()),
-        Box::new(Sufficient::new()),
-    ];
-    for policy in policies {
-        assert_eq!(trained(options().policy(policy), 8), expected);
+    for (name, policy) in policies() {
+        assert_eq!(trained(options().policy(policy), 8), expected, "{name}");
     }
     for threads in [2, 3] {
         assert_eq!(trained(options().threads(threads), 8), expected, "{threads} threads");

@@ -2,16 +2,17 @@
 
 use edbatch::models::*;
 use edbatch::{Engine, EngineOptions, Rows, Statistics, interpret};
-use edbatch_datasets::{Lattice, Sentence, Tree, TreeBuilder, WordArc};
-use edbatch_runtime::{Parameters, Precision};
-use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+use edbatch_datasets::{Lattice, TreeBuilder, WordArc};
+use edbatch_runtime::Precision;
+
+use crate::fn_model::random;
+use crate::small::{TAGGER, TREES, chain, nmt, sentence, source, tagger};
 
 #[test]
 fn trees_of_one_leaf_and_of_5000_levels() {
-    let sizes = TreeSizes { vocabulary: 9, embed: 4, hidden: 4, classes: 3 };
-    let trees = [chain(1), chain(5000), chain(2)];
-    check(TreeLstm::new(sizes).unwrap(), &trees, [1, 9999, 3]);
-    check(TreeGru::new(sizes).unwrap(), &trees, [1, 9999, 3]);
+    let trees = [chain(1, 0), chain(5000, 0), chain(2, 0)];
+    check(TreeLstm::new(TREES).unwrap(), &trees, [1, 9999, 3]);
+    check(TreeGru::new(TREES).unwrap(), &trees, [1, 9999, 3]);
     let sizes = MvRnnSizes { vocabulary: 9, hidden: 4, classes: 3 };
     check(MvRnn::new(sizes).unwrap(), &trees, [1, 9999, 3]);
 }
@@ -21,8 +22,7 @@ fn a_node_with_three_children_is_not_a_binary_tree() {
     let mut tree = TreeBuilder::new();
     (0..3).for_each(|leaf| _ = tree.push(0, Some(leaf), 0));
     tree.push(0, None, 3);
-    let sizes = TreeSizes { vocabulary: 9, embed: 4, hidden: 4, classes: 3 };
-    let error = engine(TreeLstm::new(sizes).unwrap()).run(&[tree.finish()]).unwrap_err();
+    let error = engine(TreeLstm::new(TREES).unwrap()).run(&[tree.finish()]).unwrap_err();
     assert_eq!(
         error.to_string(),
         "input 0: node 3 of a tree (in post-order): expected two children or a token, got 3 \
@@ -33,10 +33,11 @@ fn a_node_with_three_children_is_not_a_binary_tree() {
 #[test]
 fn sentences_of_0_1_and_10000_words() {
     let lengths = [0, 10_000, 1];
-    let inputs = lengths.map(|length| sentence((0..length).map(|i| i as u32 % 9).collect()));
-    check(BiLstmTagger::new(TAGGER).unwrap(), &inputs, lengths);
+    let inputs =
+        lengths.map(|length| sentence((0..length).map(|i| i as u32 % 9).collect::<Vec<_>>()));
+    check(tagger(2), &inputs, lengths);
     // The empty sentence alone is a graph without nodes, and so is an empty mini-batch.
-    let mut engine = engine(BiLstmTagger::new(TAGGER).unwrap());
+    let mut engine = engine(tagger(2));
     assert_eq!(engine.run(&inputs[..1]).unwrap(), [Rows::new()]);
     assert_eq!(engine.run(&[]).unwrap(), []);
 }
@@ -95,24 +96,24 @@ fn batches_are_independent_of_sentences_and_memory_of_steps() {
 
 #[test]
 fn exceeding_the_memory_limit_is_an_error_before_allocation() {
-    let sizes = TreeSizes { vocabulary: 9, embed: 4, hidden: 4, classes: 3 };
     let limited = |bytes: u64| {
-        let model = TreeLstm::new(sizes).unwrap();
-        let (parameters, options) = (random(&model), EngineOptions::new().memory_limit(bytes));
+        let model = TreeLstm::new(TREES).unwrap();
+        let (parameters, options) =
+            (random(model.network(), 11), EngineOptions::new().memory_limit(bytes));
         Engine::with_options(model, parameters, options).unwrap()
     };
     let mut roomy = limited(100_000);
-    roomy.run(&[chain(300)]).unwrap();
+    roomy.run(&[chain(300, 0)]).unwrap();
     let needed = roomy.statistics().peak_bytes();
     let mut exact = limited(needed);
-    exact.run(&[chain(300)]).unwrap();
+    exact.run(&[chain(300, 0)]).unwrap();
     let mut tight = limited(needed - 1);
-    let error = tight.run(&[chain(300)]).unwrap_err();
+    let error = tight.run(&[chain(300, 0)]).unwrap_err();
     assert!(matches!(error, edbatch::RunError::Memory { limit, .. } if limit == needed - 1));
     assert!(error.to_string().contains("make mini-batches smaller"), "{error}");
     assert_eq!(*tight.statistics(), Statistics::default(), "failed mini-batches are not counted");
     // Smaller inputs still run afterwards.
-    assert_eq!(tight.run(&[chain(3)]).unwrap(), roomy.run(&[chain(3)]).unwrap());
+    assert_eq!(tight.run(&[chain(3, 0)]).unwrap(), roomy.run(&[chain(3, 0)]).unwrap());
 }
 
 #[test]
@@ -150,20 +151,9 @@ fn a_decoder_has_a_graph_for_every_step() {
     assert_eq!(nodes, [4 + 2 + 2 * 2, 2 * 2, 2, 2, 0]);
 }
 
-const TAGGER: TaggerSizes =
-    TaggerSizes { vocabulary: 9, embed: 4, hidden: 4, layers: 2, mlp: 4, tags: 3 };
-
-fn nmt() -> LstmNmt {
-    LstmNmt::new(NmtSizes { source: 9, target: 11, embed: 4, hidden: 4 }).unwrap()
-}
-
 fn engine<M: Model>(model: M) -> Engine<M> {
-    let parameters = random(&model);
+    let parameters = random(model.network(), 11);
     Engine::new(model, parameters).unwrap()
-}
-
-fn random(model: &impl Model) -> Parameters {
-    Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(11))
 }
 
 /// Runs all inputs in one mini-batch. Checks the numbers of rows, and the rows against the
@@ -173,7 +163,7 @@ fn check<M: Model + Clone, const N: usize>(
     inputs: &[M::Input; N],
     rows: [usize; N],
 ) -> Vec<Rows> {
-    let parameters = random(&model);
+    let parameters = random(model.network(), 11);
     let outputs = engine(model.clone()).run(inputs).unwrap();
     let expected = interpret(&model, &parameters, inputs, Precision::F32).unwrap().outputs;
     assert_eq!(outputs.iter().map(Rows::len).collect::<Vec<_>>(), rows);
@@ -186,27 +176,8 @@ fn check<M: Model + Clone, const N: usize>(
     outputs
 }
 
-/// A tree of maximum depth with `leaves` leaves.
-fn chain(leaves: u32) -> Tree<u32> {
-    let mut tree = TreeBuilder::new();
-    tree.push(0, Some(0), 0);
-    for leaf in 1..leaves {
-        tree.push(0, Some(leaf % 9), 0);
-        tree.push(0, None, 2);
-    }
-    tree.finish()
-}
-
-fn sentence<T>(words: Vec<T>) -> Sentence<T> {
-    Sentence { tags: vec![None; words.len()], words }
-}
-
 fn lattice(length: u32, words: &[(u32, u32)]) -> Lattice<u32> {
     let words = words.iter().map(|&(start, end)| WordArc { start, end, word: start % 9 });
     let chars = (0..length).map(|i| i % 9).collect();
     Lattice { chars, words: words.collect(), ..Lattice::default() }
-}
-
-fn source(words: u32, steps: usize) -> SourceSentence {
-    SourceSentence { words: (0..words).map(|i| i % 9).collect(), stop: Stop::After(steps) }
 }

@@ -11,9 +11,11 @@ use std::time::Duration;
 
 use edbatch::models::*;
 use edbatch::{Engine, EngineOptions, InputError, RunError, RunOptions, interpret};
-use edbatch_datasets::{Lattice, Sentence, Tree, TreeBuilder, WordArc};
-use edbatch_runtime::{Parameters, Precision};
-use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+use edbatch_datasets::{Lattice, WordArc};
+use edbatch_runtime::Precision;
+
+use crate::fn_model::random;
+use crate::small::{TREES, chain, nmt, sentence, source, tagger};
 
 /// Runs 64 inputs, one of them invalid, on one thread, on two, and as a stream. The other 63 must
 /// have the same bits as without it. Returns the error of the invalid one.
@@ -25,8 +27,7 @@ fn error_of_one_in_64<M: Model + Clone>(
 where
     M::Input: Clone,
 {
-    let parameters =
-        Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(11));
+    let parameters = random(model.network(), 11);
     let inputs: Vec<M::Input> = (0..64).map(good).collect();
     let expected = Engine::new(model.clone(), parameters.clone()).unwrap().run(&inputs).unwrap();
     let mut failed = None;
@@ -76,41 +77,22 @@ where
     assert!(matches!(error, InputError::Build(_)), "{error}");
 }
 
-/// A chain of leaves with consecutive words from `word` on.
-fn tree(leaves: u32, word: u32) -> Tree<u32> {
-    let mut tree = TreeBuilder::new();
-    tree.push(0, Some(word), 0);
-    for leaf in 1..leaves {
-        tree.push(0, Some((word + leaf) % 9), 0);
-        tree.push(0, None, 2);
-    }
-    tree.finish()
-}
-
-fn sentence<T>(words: Vec<T>) -> Sentence<T> {
-    Sentence { tags: vec![None; words.len()], words }
-}
-
-const TREES: TreeSizes = TreeSizes { vocabulary: 9, embed: 4, hidden: 4, classes: 3 };
-const TAGGER: TaggerSizes =
-    TaggerSizes { vocabulary: 9, embed: 4, hidden: 4, layers: 2, mlp: 4, tags: 3 };
-
 #[test]
 fn an_invalid_tree_does_not_affect_others() {
-    let (good, bad) = (|i: u32| tree(1 + i % 7, i % 9), tree(3, 99));
+    let (good, bad) = (|i: u32| chain(1 + i % 7, i % 9), chain(3, 99));
     one_bad_input_in_64(TreeLstm::new(TREES).unwrap(), good, bad.clone());
     one_bad_input_in_64(TreeGru::new(TREES).unwrap(), good, bad.clone());
     let sizes = MvRnnSizes { vocabulary: 9, hidden: 4, classes: 3 };
     one_bad_input_in_64(MvRnn::new(sizes).unwrap(), good, bad.clone());
-    let indexed = |index: u32| IndexedTree { index, tree: tree(1 + index % 7, index % 9) };
+    let indexed = |index: u32| IndexedTree { index, tree: chain(1 + index % 7, index % 9) };
     let bad = IndexedTree { index: 0, tree: bad };
     one_bad_input_in_64(TreeLstm2Type::new(TREES).unwrap(), indexed, bad);
 }
 
 #[test]
 fn an_invalid_sentence_does_not_affect_others() {
-    let good = |i: u32| sentence((0..i % 6).map(|word| (i + word) % 9).collect());
-    one_bad_input_in_64(BiLstmTagger::new(TAGGER).unwrap(), good, sentence(vec![1, 99]));
+    let good = |i: u32| sentence((0..i % 6).map(|word| (i + word) % 9).collect::<Vec<_>>());
+    one_bad_input_in_64(tagger(2), good, sentence([1, 99]));
 }
 
 #[test]
@@ -125,14 +107,6 @@ fn an_invalid_lattice_does_not_affect_others() {
     bad.words[0].word = 99;
     one_bad_input_in_64(LatticeLstm::new(sizes).unwrap(), good, bad.clone());
     one_bad_input_in_64(LatticeGru::new(sizes).unwrap(), good, bad);
-}
-
-fn nmt() -> LstmNmt {
-    LstmNmt::new(NmtSizes { source: 9, target: 11, embed: 4, hidden: 4 }).unwrap()
-}
-
-fn source(words: u32, steps: usize) -> SourceSentence {
-    SourceSentence { words: (0..words).map(|i| i % 9).collect(), stop: Stop::After(steps) }
 }
 
 #[test]
@@ -266,8 +240,7 @@ fn values_not_carried_across_an_await_are_errors() {
     let start = network.initial(state, &["start"]).unwrap();
     network.cell("step", state, |cell| vec![cell.one::<1>("previous", state)[0].tanh()]).unwrap();
     let model = DoesNotCarry { network: network.into(), start };
-    let parameters =
-        Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(11));
+    let parameters = random(model.network(), 11);
     let mut engine = Engine::new(model, parameters).unwrap();
     let inputs = [Misuse::None, Misuse::Call, Misuse::Emit, Misuse::None];
     let results = engine.run_each(&inputs, &RunOptions::new()).unwrap();
@@ -283,8 +256,7 @@ fn values_not_carried_across_an_await_are_errors() {
 #[test]
 fn a_cancelled_decoder_stops_at_its_next_round() {
     let model = nmt();
-    let parameters =
-        Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(11));
+    let parameters = random(model.network(), 11);
     let inputs: Vec<_> = [400, 5, 400].map(|steps| source(3, steps)).into();
     let mut engine = Engine::new(model.clone(), parameters.clone()).unwrap();
     let expected = engine.run(&inputs[1..2]).unwrap();

@@ -7,11 +7,12 @@ use edbatch::models::*;
 use edbatch::{
     Engine, InputError, NotFiniteCall, NotFiniteCause, RunError, interpret, interpret_finite,
 };
-use edbatch_datasets::{Sentence, fixtures};
-use edbatch_graph::{Dag, Kind, Network, NodeId, ParameterId, Shape};
+use edbatch_datasets::fixtures;
+use edbatch_graph::{Dag, Network, NodeId, ParameterId, Shape};
 use edbatch_runtime::{NotFinite, Parameters, Precision, initial_values};
-use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
-use safetensors::tensor::{Dtype, TensorView};
+
+use crate::fn_model::{FnModel, random};
+use crate::small::{changed, sentence, tagger};
 
 /// Returns the weights with one element changed.
 fn planted(
@@ -19,24 +20,11 @@ fn planted(
     weights: &Parameters,
     (id, element, value): (ParameterId, usize, f32),
 ) -> Parameters {
-    let bytes = (0_u32..).zip(network.parameters()).map(|(index, _)| {
-        let mut values = weights.get(ParameterId(index)).to_vec();
-        if index == id.0 {
-            values[element] = value;
-        }
-        values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>()
-    });
-    let bytes: Vec<_> = bytes.collect();
-    let views = network.parameters().iter().zip(&bytes).map(|(parameter, bytes)| {
-        let view = TensorView::new(Dtype::F32, parameter.dims.clone(), bytes).unwrap();
-        (parameter.name.as_str(), view)
-    });
-    let file = safetensors::serialize(views, None).unwrap();
-    Parameters::from_safetensors(network, &file).unwrap()
+    changed(network, weights, |values| values[id.0 as usize][element] = value)
 }
 
 fn weights(network: &Network) -> Parameters {
-    Parameters::random(network, &mut Xoshiro256PlusPlus::seed_from_u64(5))
+    random(network, 5)
 }
 
 /// Searches all values of an input for the first element that is not finite. The model must not
@@ -156,68 +144,43 @@ fn a_weight_that_is_not_finite_is_found() {
         &MvRnn::new(MvRnnSizes { vocabulary, hidden: 3, classes: 3 }).unwrap(),
         &trees,
     );
-    let sizes = TaggerSizes { vocabulary: 9, embed: 4, hidden: 4, layers: 1, mlp: 4, tags: 3 };
     let sentences = [&[1, 2, 3][..], &[4], &[], &[5, 1]].map(sentence);
-    check_every_weight(&BiLstmTagger::new(sizes).unwrap(), &sentences);
+    check_every_weight(&tagger(1), &sentences);
 }
 
-fn sentence(words: &[u32]) -> Sentence<u32> {
-    Sentence { words: words.to_vec(), tags: vec![None; words.len()] }
-}
-
-/// A value that overflows, and then a tanh that makes it finite again.
-#[derive(Clone)]
-struct Squashed {
-    network: Arc<Network>,
-    start: Kind,
-    grow: Kind,
-    squash: Kind,
-}
-
-impl Squashed {
-    fn new() -> Self {
-        let mut network = Network::new();
-        let state = network.record("state", [("a", Shape::Vector(3)), ("h", Shape::Vector(20))]);
-        let state = state.unwrap();
-        let out = network.record("out", [("y", Shape::Vector(20))]).unwrap();
-        let start = network.cell("start", state, |cell| {
-            vec![cell.constant(1.0, Shape::Vector(3)), cell.lookup("x", "embed", &[9, 20])]
-        });
-        let grow = network.cell("grow", state, |cell| {
-            let [a, h] = cell.one("from", state);
-            vec![a, h.scale(1e30)]
-        });
-        let squash = network.cell("squash", out, |cell| {
-            let [_, h] = cell.one("from", state);
-            vec![h.tanh()]
-        });
-        let (start, grow, squash) = (start.unwrap(), grow.unwrap(), squash.unwrap());
-        Self { network: Arc::new(network), start, grow, squash }
-    }
-}
-
-impl Model for Squashed {
-    /// The number of times that the value grows. The second time, it becomes infinite.
-    type Input = usize;
-
-    fn network(&self) -> &Arc<Network> {
-        &self.network
-    }
-
-    async fn build(&self, build: &Build<'_>, times: &usize) -> Result<(), BuildError> {
-        let mut state = build.call(self.start, &[4], &[])?;
+/// A value that overflows, and then a tanh that makes it finite again. The input is the number of
+/// times that the value grows. The second time, it becomes infinite.
+fn squashed() -> impl Model<Input = usize> + Clone {
+    let mut network = Network::new();
+    let state = network.record("state", [("a", Shape::Vector(3)), ("h", Shape::Vector(20))]);
+    let state = state.unwrap();
+    let out = network.record("out", [("y", Shape::Vector(20))]).unwrap();
+    let start = network.cell("start", state, |cell| {
+        vec![cell.constant(1.0, Shape::Vector(3)), cell.lookup("x", "embed", &[9, 20])]
+    });
+    let grow = network.cell("grow", state, |cell| {
+        let [a, h] = cell.one("from", state);
+        vec![a, h.scale(1e30)]
+    });
+    let squash = network.cell("squash", out, |cell| {
+        let [_, h] = cell.one("from", state);
+        vec![h.tanh()]
+    });
+    let (start, grow, squash) = (start.unwrap(), grow.unwrap(), squash.unwrap());
+    FnModel::new(network, move |build: &Build<'_>, times: &usize| {
+        let mut state = build.call(start, &[4], &[])?;
         for _ in 0..*times {
-            state = build.call(self.grow, &[], &[state])?;
+            state = build.call(grow, &[], &[state])?;
         }
-        build.emit(build.call(self.squash, &[], &[state])?);
+        build.emit(build.call(squash, &[], &[state])?);
         Ok(())
-    }
+    })
 }
 
 #[test]
 fn an_overflow_is_found_if_the_output_is_finite() {
-    let model = Squashed::new();
-    let weights = weights(&model.network);
+    let model = squashed();
+    let weights = weights(model.network());
     for times in 0..4 {
         let rows = plain(&model, &weights, &times);
         assert!(rows.iter().all(|&bits| f32::from_bits(bits).is_finite()));
@@ -273,7 +236,7 @@ fn a_row_of_a_table_fails_only_the_inputs_that_read_it() {
         let input = sentence(words);
         assert_eq!(check(&model, &bad, &input), Ok(plain(&model, &good, &input)));
     }
-    let call = check(&model, &bad, &sentence(&[3, 17, 4])).unwrap_err();
+    let call = check(&model, &bad, &sentence([3, 17, 4])).unwrap_err();
     let NotFiniteCause::Weight(weight) = &call.cause else { panic!("{:?}", call.cause) };
     assert_eq!((&weight.index[..], weight.value), (&[17, 2][..], NotFinite::NaN));
     assert_eq!(weight.name, network.parameter(id).name);

@@ -12,10 +12,10 @@ use edbatch_graph::{Graph, Kind, Schedule};
 use edbatch_layout::{CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, check};
 use edbatch_policy::Scheduler;
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{
-    Backend, Count, Cpu, Given, KernelCounts, Parameters, Part, Precision, Rows,
-};
-use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+use edbatch_runtime::{Backend, Count, Cpu, Given, KernelCounts, Part, Precision, Rows};
+use edbatch_testing::planned;
+
+use crate::fn_model::random;
 
 /// Numbers of rows of the model's two tables. A folded row has 16 elements: four gates of 4.
 const CHARS: usize = 7;
@@ -24,10 +24,6 @@ const WORDS: usize = 5;
 fn model() -> LatticeLstm {
     let sizes = LatticeSizes { chars: CHARS, words: WORDS, embed: 4, hidden: 4, classes: 3 };
     LatticeLstm::new(sizes).unwrap()
-}
-
-fn parameters(model: &LatticeLstm) -> Parameters {
-    Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(1))
 }
 
 fn program(max_bytes: u64) -> Program {
@@ -45,7 +41,7 @@ fn inputs() -> [Lattice<u32>; 2] {
 
 fn scheduled() -> (Graph, Schedule) {
     let model = model();
-    let parameters = parameters(&model);
+    let parameters = random(model.network(), 1);
     let mut engine = Engine::new(model, parameters).unwrap();
     let (graph, mut schedule) = (engine.graphs(&inputs()).unwrap().remove(0), Schedule::new());
     Scheduler::by_depth().schedule(&graph, &mut schedule);
@@ -128,16 +124,10 @@ fn folded_tables_save_the_prologues() {
         let program = Arc::new(program(max_bytes));
         let (graph, schedule) = (&graph, &schedule);
         let mini_batch = MiniBatch { program: &program, graph, schedule, wanted: &[] };
-        let mut plan = Plan::default();
-        Planner::default().plan(&mini_batch, &mut plan).unwrap();
-        let mut count = Count::new(program);
-        count
-            .run(&[Part {
-                slot: 0,
-                plan: &plan,
-                given: Given { initial: &Rows::new(), stayed: 0, host: &[] },
-            }])
-            .unwrap();
+        let plan = planned(&mut Planner::default(), &mini_batch);
+        let given = Given { initial: &Rows::new(), stayed: 0, host: &[] };
+        let mut count = Count::new(program.clone());
+        count.run(&[Part { slot: 0, plan: &plan, given }]).unwrap();
         count.counts()
     };
     let (hoisted, folded) = (counts(0), counts(u64::MAX));
@@ -154,7 +144,7 @@ fn folded_tables_save_the_prologues() {
 #[test]
 fn folded_tables_are_shared_weights() {
     let model = model();
-    let parameters = parameters(&model);
+    let parameters = random(model.network(), 1);
     let bytes = |max_bytes: u64| {
         let program = Arc::new(program(max_bytes));
         let cpu = Cpu::new(program, &parameters, Level::detect(), Precision::F32).unwrap();
@@ -171,7 +161,7 @@ fn folded_tables_are_shared_weights() {
 #[test]
 fn conflicting_options_are_errors() {
     let model = model();
-    let parameters = parameters(&model);
+    let parameters = random(model.network(), 1);
     let options = EngineOptions::new().memory_limit(1000).fold_tables(1001);
     let error = Engine::with_options(model.clone(), parameters.clone(), options).err().unwrap();
     assert!(matches!(error, EngineError::FoldedTablesOverLimit { tables: 1001, limit: 1000 }));

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use edbatch::models::{Build, BuildError, Model};
 use edbatch::{Engine, EngineOptions, RunOptions, interpret};
 use edbatch_graph::{Kind, Network, RecordId, Shape};
-use edbatch_policy::{Agenda, AnyPolicy, Critical, Depth, Sufficient};
 use edbatch_runtime::{Parameters, Precision};
-use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+use edbatch_testing::policies;
+
+use crate::fn_model::random;
 
 const WIDTH: usize = 5;
 
@@ -90,7 +91,7 @@ fn input(length: usize, seed: usize) -> Vec<Vec<f32>> {
 }
 
 fn parameters(model: &Chain) -> Parameters {
-    Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(2))
+    random(model.network(), 2)
 }
 
 #[test]
@@ -100,14 +101,8 @@ fn given_rows_are_values_with_every_policy_and_backend() {
     let expected = interpret(&model, &parameters(&model), &inputs, Precision::F32).unwrap().outputs;
     assert_eq!(expected[1].row(0), inputs[1][0], "given values may be emitted");
     let mut bits = None;
-    let policies: [Option<AnyPolicy>; 5] = [
-        None,
-        Some(Box::new(Depth::new())),
-        Some(Box::new(Agenda::new())),
-        Some(Box::new(Sufficient::new())),
-        Some(Box::new(Critical::new())),
-    ];
-    for (index, policy) in policies.into_iter().enumerate() {
+    let policies = policies().map(|(_, policy)| Some(policy));
+    for (index, policy) in [None].into_iter().chain(policies).enumerate() {
         let mut options = EngineOptions::new().threads(1 + index % 2);
         if let Some(policy) = policy {
             options = options.policy(policy);

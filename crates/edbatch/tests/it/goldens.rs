@@ -6,69 +6,37 @@
 //! sizes and policies must give the same bits.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use edbatch::models::{FolderModel, Model, ZooInput, arg_max};
+use edbatch::models::{FolderModel, Model, ZooInput};
 use edbatch::{Engine, EngineOptions, Loaded, Rows, RunOptions, interpret, load};
 use edbatch_graph::{Dag, Graph, Network};
 use edbatch_layout::{CellStyle, Program};
-use edbatch_policy::{
-    Agenda, Beam, Critical, Depth, Encoding, LearningConfig, Policy, Sufficient, TrainingSet, learn,
-};
+use edbatch_policy::{AnyPolicy, Beam, Encoding, LearningConfig, TrainingSet, learn};
 use edbatch_runtime::Precision;
 #[cfg(feature = "cuda")]
 use edbatch_runtime::kernels::Level;
-use edbatch_testing::shared;
+use edbatch_testing::{policies, shared};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 use serde_json::Value;
 
 #[cfg(feature = "cuda")]
 use crate::emulated;
+use crate::small::{goldens, indices};
 
-#[test]
-fn tree_lstm() {
-    check("tree_lstm");
+macro_rules! models {
+    ($($model:ident)*) => {
+        $(#[test]
+        fn $model() {
+            check(stringify!($model));
+        })*
+    };
 }
 
-#[test]
-fn tree_lstm_2type() {
-    check("tree_lstm_2type");
-}
-
-#[test]
-fn tree_gru() {
-    check("tree_gru");
-}
-
-#[test]
-fn mv_rnn() {
-    check("mv_rnn");
-}
-
-#[test]
-fn bilstm_tagger() {
-    check("bilstm_tagger");
-}
-
-#[test]
-fn bilstm_tagger_char() {
-    check("bilstm_tagger_char");
-}
-
-#[test]
-fn lstm_nmt() {
-    check("lstm_nmt");
-}
-
-#[test]
-fn lattice_lstm() {
-    check("lattice_lstm");
-}
-
-#[test]
-fn lattice_gru() {
-    check("lattice_gru");
+models! {
+    tree_lstm tree_lstm_2type tree_gru mv_rnn bilstm_tagger bilstm_tagger_char lstm_nmt
+    lattice_lstm lattice_gru
 }
 
 /// Results depend on the instruction set. `cargo xtask ci` also runs this module with other sets
@@ -76,22 +44,17 @@ fn lattice_gru() {
 mod at_a_level {
     #[test]
     fn small_goldens_of_every_model() {
-        let folders = std::fs::read_dir(super::small()).unwrap();
+        let folders = std::fs::read_dir(super::goldens()).unwrap();
         let goldens = folders.map(|folder| super::Golden::read(&folder.unwrap().path()));
         assert_eq!(goldens.inspect(super::Golden::check).count(), 9);
     }
-}
-
-/// The folder of the small goldens.
-fn small() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small")
 }
 
 /// Checks the large goldens of a model if they are available, and emulated devices on the small
 /// goldens and on the large ones.
 fn check(model: &str) {
     #[cfg(feature = "cuda")]
-    Golden::read(&small().join(model)).check_on_devices();
+    Golden::read(&goldens().join(model)).check_on_devices();
     if let Some(large) = shared(Path::new("goldens").join(model)) {
         let large = Golden::read(&large);
         large.check();
@@ -130,7 +93,7 @@ impl Golden {
         let mut plain = Engine::new(model.clone(), parameters.clone()).unwrap();
         let graph = plain.graphs(inputs).unwrap().remove(0);
         let mut first: Option<Vec<Rows>> = None;
-        for (index, (name, policy)) in policies(&graph).into_iter().enumerate() {
+        for (index, (name, policy)) in all_policies(&graph).into_iter().enumerate() {
             let (model, threads) = (model.clone(), 1 + index % 3);
             let options = EngineOptions::new().threads(threads);
             let mut engine = Engine::with_options(model, parameters.clone(), options).unwrap();
@@ -199,7 +162,7 @@ impl Golden {
     #[cfg(feature = "cuda")]
     fn ways(&self) -> Vec<(CellStyle, u64)> {
         let (hoisted, planned) = (CellStyle::Hoisted, CellStyle::Planned);
-        match self.loaded.folder.path().starts_with(small()) {
+        match self.loaded.folder.path().starts_with(goldens()) {
             true => vec![(hoisted, 0), (hoisted, u64::MAX), (planned, 0)],
             false => vec![(hoisted, 0)],
         }
@@ -258,28 +221,20 @@ fn check_indices(
     assert_eq!(got, Ok(indices(expected)), "mini-batches of {size}");
 }
 
-fn indices(outputs: &[Rows]) -> Vec<Vec<u32>> {
-    outputs.iter().map(|rows| rows.iter().map(arg_max).collect()).collect()
-}
-
 fn bits(outputs: &[Rows]) -> impl Iterator<Item = u32> {
     outputs.iter().flat_map(Rows::iter).flatten().map(|element| element.to_bits())
 }
 
 /// Returns every policy. `None` is the engine's default.
-fn policies(graph: &Graph) -> [(&'static str, Option<Box<dyn Policy + Send>>); 7] {
+fn all_policies(graph: &Graph) -> Vec<(&'static str, Option<AnyPolicy>)> {
     let graphs = std::slice::from_ref(graph);
     let config = LearningConfig::new(20);
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
     let set = TrainingSet::new(graphs, &[]).unwrap();
     let learned = learn(&set, Encoding::Sort, &config, &mut rng, |_| ());
-    [
-        ("default", None),
-        ("depth", Some(Box::new(Depth::new()))),
-        ("agenda", Some(Box::new(Agenda::new()))),
-        ("sufficient", Some(Box::new(Sufficient::new()))),
-        ("critical", Some(Box::new(Critical::new()))),
-        ("beam", Some(Box::new(Beam::new(3)))),
-        ("fsm", Some(Box::new(learned.fsm(Encoding::Sort, graph.kinds())))),
-    ]
+    let beam: AnyPolicy = Box::new(Beam::new(3));
+    let fsm: AnyPolicy = Box::new(learned.fsm(Encoding::Sort, graph.kinds()));
+    let others = policies().into_iter().chain([("beam", beam), ("fsm", fsm)]);
+    let others = others.map(|(name, policy)| (name, Some(policy)));
+    [("default", None)].into_iter().chain(others).collect()
 }

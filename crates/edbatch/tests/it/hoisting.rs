@@ -8,12 +8,13 @@ use edbatch::models::*;
 use edbatch_datasets::{Sentence, parse_binary_trees};
 use edbatch_graph::{Graph, Kind, Network, NodeId, Schedule, Shape};
 use edbatch_layout::{
-    Action, Base, CellStep, CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, Step, check,
-    check_cell,
+    Action, Base, CellStep, CellStyle, Lifetimes, MiniBatch, Planner, Program, Step, check_cell,
 };
 use edbatch_policy::Scheduler;
-use edbatch_runtime::Parameters;
-use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+use edbatch_testing::planned;
+
+use crate::fn_model::random;
+use crate::small::{TREES, nmt, sentence, tagger};
 
 /// Returns the cell and the number of rows of every hoisting step in the first graph of a
 /// mini-batch.
@@ -22,16 +23,13 @@ fn hoisted<M: Model>(model: M, inputs: &[M::Input]) -> Vec<(String, u32)> {
     for (kind, cell) in program.cells().iter().enumerate() {
         check_cell(&program, Kind::new(kind), cell).unwrap();
     }
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-    let parameters = Parameters::random(model.network(), &mut rng);
+    let parameters = random(model.network(), 1);
     let graph = Engine::new(model, parameters).unwrap().graphs(inputs).unwrap().remove(0);
     let mut schedule = Schedule::new();
     Scheduler::default().schedule(&graph, &mut schedule);
     let mini_batch =
         MiniBatch { program: &program, graph: &graph, schedule: &schedule, wanted: &[] };
-    let mut plan = Plan::default();
-    Planner::default().plan(&mini_batch, &mut plan).unwrap();
-    check(&plan, &mini_batch).unwrap();
+    let plan = planned(&mut Planner::default(), &mini_batch);
     let hoists = plan.steps.iter().filter(|step| matches!(step.action, Action::Hoist));
     hoists.map(|step| (program.network()[step.cell].name().to_string(), step.calls)).collect()
 }
@@ -40,23 +38,17 @@ fn named(expected: &[(&str, u32)]) -> Vec<(String, u32)> {
     expected.iter().map(|&(name, rows)| (name.to_string(), rows)).collect()
 }
 
-fn tagger() -> BiLstmTagger {
-    let sizes = TaggerSizes { vocabulary: 9, embed: 4, hidden: 4, layers: 2, mlp: 4, tags: 3 };
-    BiLstmTagger::new(sizes).unwrap()
-}
-
 fn sentences(count: usize) -> Vec<Sentence<u32>> {
     // Of five words, three are distinct.
-    let words = vec![1, 2, 3, 2, 1];
-    (0..count).map(|_| Sentence { words: words.clone(), tags: vec![None; 5] }).collect()
+    vec![sentence([1, 2, 3, 2, 1]); count]
 }
 
 #[test]
 fn a_layer_multiplies_all_outputs_of_the_layer_below_at_once() {
     let expected = [("fwd.0", 3), ("fwd.1", 5), ("bwd.0", 3), ("bwd.1", 5)];
-    assert_eq!(hoisted(tagger(), &sentences(1)), named(&expected));
+    assert_eq!(hoisted(tagger(2), &sentences(1)), named(&expected));
     let expected = [("fwd.0", 3), ("fwd.1", 45), ("bwd.0", 3), ("bwd.1", 45)];
-    assert_eq!(hoisted(tagger(), &sentences(9)), named(&expected));
+    assert_eq!(hoisted(tagger(2), &sentences(9)), named(&expected));
 }
 
 /// A chain of words with a table row each, and the steps of its plan: `h` and the number of rows
@@ -79,9 +71,7 @@ fn steps_of_chain(rows: &[u32], planner: &mut Planner) -> String {
     }
     let mini_batch =
         MiniBatch { program: &program, graph: &graph, schedule: &schedule, wanted: &[] };
-    let mut plan = Plan::default();
-    planner.plan(&mini_batch, &mut plan).unwrap();
-    check(&plan, &mini_batch).unwrap();
+    let plan = planned(planner, &mini_batch);
     let step = |step: &Step| match step.action {
         Action::Hoist => format!("h{}", step.calls),
         _ => "b".into(),
@@ -111,17 +101,15 @@ fn blocks_have_256_rows_and_rows_that_are_not_freed_are_hoisted_at_once() {
 fn batches_are_joined_until_they_have_enough_calls() {
     // Five batches of 15 calls are joined: four have fewer than 64 calls.
     let expected = [("fwd.0", 3), ("fwd.1", 75), ("bwd.0", 3), ("bwd.1", 75)];
-    assert_eq!(hoisted(tagger(), &sentences(15)), named(&expected));
+    assert_eq!(hoisted(tagger(2), &sentences(15)), named(&expected));
     // Batches of 16 calls are not joined.
     let expected = [("fwd.0", 3), ("bwd.0", 3)];
-    assert_eq!(hoisted(tagger(), &sentences(16)), named(&expected));
+    assert_eq!(hoisted(tagger(2), &sentences(16)), named(&expected));
 }
 
 #[test]
 fn the_projection_of_a_word_is_hoisted_with_its_dependents() {
-    let sizes = NmtSizes { source: 9, target: 11, embed: 4, hidden: 4 };
-    let model = LstmNmt::new(sizes).unwrap();
-    let program = Program::new(model.network().clone(), CellStyle::Hoisted).unwrap();
+    let program = Program::new(nmt().network().clone(), CellStyle::Hoisted).unwrap();
     let encoder = program.cells().iter().find(|cell| cell.name == "encoder").unwrap();
     let hoisted = encoder.hoisted.as_ref().unwrap();
     assert_eq!(hoisted.from, Base::Table(0));
@@ -135,8 +123,7 @@ fn the_projection_of_a_word_is_hoisted_with_its_dependents() {
 /// A product of several gates is hoisted whole, although the body uses only some of them.
 #[test]
 fn both_products_of_a_gated_leaf_are_hoisted() {
-    let sizes = TreeSizes { vocabulary: 9, embed: 4, hidden: 4, classes: 2 };
-    let model = TreeGru::new(sizes).unwrap();
+    let model = TreeGru::new(TREES).unwrap();
     let program = Program::new(model.network().clone(), CellStyle::Hoisted).unwrap();
     let hoisted = program.cells()[0].hoisted.as_ref().unwrap();
     let products = |steps: &[CellStep]| {
@@ -148,11 +135,10 @@ fn both_products_of_a_gated_leaf_are_hoisted() {
 
 #[test]
 fn arguments_of_the_same_kind_are_not_hoisted() {
-    let sizes = TreeSizes { vocabulary: 9, embed: 4, hidden: 4, classes: 2 };
     // The left child is a node on every level except the lowest.
     let text = "(0 (0 (0 (0 (0 a) (0 b)) (0 c)) (0 d)) (0 e))";
     let tree = parse_binary_trees(text.as_bytes(), "a tree").next().unwrap().unwrap();
     let tree = tree.map(|_| 0, |_| 1);
-    let hoisted = hoisted(TreeLstm::new(sizes).unwrap(), &[tree]);
+    let hoisted = hoisted(TreeLstm::new(TREES).unwrap(), &[tree]);
     assert!(hoisted.iter().all(|(name, _)| name == "leaf"), "{hoisted:?}");
 }

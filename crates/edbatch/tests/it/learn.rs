@@ -4,8 +4,16 @@ use edbatch::models::{LatticeLstm, LatticeSizes, Model};
 use edbatch::{Engine, RunError};
 use edbatch_datasets::{Lattice, WordArc};
 use edbatch_policy::{Agenda, EmptyTrainingSet, Encoding, LearningConfig};
-use edbatch_runtime::Parameters;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
+
+use crate::fn_model::random;
+
+fn engine() -> Engine<LatticeLstm> {
+    let sizes = LatticeSizes { chars: 9, words: 9, embed: 4, hidden: 4, classes: 3 };
+    let model = LatticeLstm::new(sizes).unwrap();
+    let parameters = random(model.network(), 1);
+    Engine::new(model, parameters).unwrap()
+}
 
 #[test]
 fn a_learned_policy_changes_batches_and_no_result() {
@@ -17,10 +25,6 @@ fn a_learned_policy_changes_batches_and_no_result() {
         Lattice { chars: (0..length).map(|i| i % 9).collect(), words, ..Lattice::default() }
     };
     let inputs: Vec<Lattice<u32>> = (0..32).map(|_| lattice()).collect();
-    let sizes = LatticeSizes { chars: 9, words: 9, embed: 4, hidden: 4, classes: 3 };
-    let model = LatticeLstm::new(sizes).unwrap();
-    let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(1));
-    let engine = || Engine::new(model.clone(), parameters.clone()).unwrap();
 
     let mut agenda = engine();
     agenda.set_policy(Box::new(Agenda::new()));
@@ -38,7 +42,7 @@ fn a_learned_policy_changes_batches_and_no_result() {
         // Run the learned table, even if the engine rejected it, and compare the number of batches.
         assert!(outcome.table.len() > 2, "{:?}", outcome.table);
         let mut by_table = engine();
-        let kinds = model.network().cells().len();
+        let kinds = by_table.model().network().cells().len();
         by_table.set_policy(Box::new(outcome.fsm(Encoding::Sort, kinds)));
         assert_eq!(by_table.run(mini_batches[3]).unwrap(), expected[24..]);
         assert_eq!(by_table.statistics().batches, outcome.after as u64, "the one held out");
@@ -50,11 +54,8 @@ fn a_learned_policy_changes_batches_and_no_result() {
 /// Learning from inputs that call no cell is an error.
 #[test]
 fn nothing_is_learned_from_nothing() {
-    let sizes = LatticeSizes { chars: 9, words: 9, embed: 4, hidden: 4, classes: 3 };
-    let model = LatticeLstm::new(sizes).unwrap();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-    let parameters = Parameters::random(model.network(), &mut rng);
-    let mut engine = Engine::new(model, parameters).unwrap();
+    let mut engine = engine();
     let empty = Lattice { chars: vec![], words: vec![], ..Lattice::default() };
     for mini_batches in [&[][..], &[&[][..]], &[&[empty][..]]] {
         let learned =

@@ -3,15 +3,17 @@
 
 use std::sync::Arc;
 
-use edbatch::models::{Build, BuildError, Model};
+use edbatch::models::Build;
 use edbatch::{Engine, EngineOptions, RunError};
 use edbatch_graph::{Dag, Graph, Kind, Network, NodeId, RecordId, Schedule, Shape, Value};
 use edbatch_layout::{
     Addressed, ArenaTooLarge, CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, TooLarge,
     Want,
 };
-use edbatch_runtime::{Backend, Count, Given, Parameters, Part, Rows};
-use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+use edbatch_runtime::{Backend, Count, Given, Part, Rows};
+use edbatch_testing::every_value;
+
+use crate::fn_model::{FnModel, random};
 
 /// Elements of a large record. Sixteen of these records exceed the limit by one element.
 const LARGE: u32 = 1 << 28;
@@ -20,7 +22,6 @@ const REST: u32 = LARGE - 16;
 const LIMIT: u64 = 1 << 32;
 
 /// A network with a cell for a large record, and a cell for the remaining elements.
-#[derive(Clone)]
 struct Huge {
     network: Arc<Network>,
     record: RecordId,
@@ -44,27 +45,6 @@ impl Huge {
     fn program(&self) -> Arc<Program> {
         Arc::new(Program::new(self.network.clone(), CellStyle::default()).unwrap())
     }
-}
-
-impl Model for Huge {
-    /// The number of large values that an input emits.
-    type Input = usize;
-
-    fn network(&self) -> &Arc<Network> {
-        &self.network
-    }
-
-    async fn build(&self, build: &Build<'_>, count: &usize) -> Result<(), BuildError> {
-        for _ in 0..*count {
-            build.emit(build.call(self.large, &[], &[])?);
-        }
-        Ok(())
-    }
-}
-
-/// Returns the elements of all nodes of a graph as wanted values.
-fn every(graph: &Graph) -> Vec<(Value, Want)> {
-    (0..graph.nodes()).map(|node| (NodeId::new(node).into(), Want::Elements)).collect()
 }
 
 /// Plans calls, in batches of at most `width` calls of one kind. `wanted` returns the wanted
@@ -117,7 +97,8 @@ fn the_arena_is_limited_to_32_bits() {
     for lifetimes in [Lifetimes::Reuse, Lifetimes::Distinct] {
         for width in [1, 4, 16] {
             let plan =
-                planned(&mut Planner::new(lifetimes), &program, &below, (width, every)).unwrap();
+                planned(&mut Planner::new(lifetimes), &program, &below, (width, every_value))
+                    .unwrap();
             assert_eq!(plan.arena as u64, LIMIT - 16);
             disjoint(&program, &plan);
             let mut count = Count::new(program.clone());
@@ -125,8 +106,12 @@ fn the_arena_is_limited_to_32_bits() {
             count.run(&[Part { slot: 0, plan: &plan, given }]).unwrap();
             assert_eq!(count.counts().written_bytes, 4 * (LIMIT - 16));
 
-            let error =
-                planned(&mut Planner::new(lifetimes), &program, &[huge.large; 16], (width, every));
+            let error = planned(
+                &mut Planner::new(lifetimes),
+                &program,
+                &[huge.large; 16],
+                (width, every_value),
+            );
             let error = error.unwrap_err();
             assert_eq!(error, ArenaTooLarge { elements: LIMIT, what: Addressed::Values });
             assert_eq!(
@@ -161,12 +146,19 @@ fn given_values_count_for_the_arena() {
 fn an_engine_checks_the_limit_before_allocation() {
     let huge = Huge::new();
     let program = huge.program();
-    let parameters = Parameters::random(&huge.network, &mut Xoshiro256PlusPlus::seed_from_u64(1));
+    let parameters = random(&huge.network, 1);
+    // The input is the number of large values that it emits.
+    let model = FnModel::new(huge.network, |build: &Build<'_>, count: &usize| {
+        for _ in 0..*count {
+            build.emit(build.call(huge.large, &[], &[])?);
+        }
+        Ok(())
+    });
     let count = Box::new(Count::new(program.clone()));
     let options = EngineOptions::new;
     let counting =
-        Engine::with_backend(huge.clone(), &parameters, program, count, options()).unwrap();
-    let on_cpu = Engine::with_options(huge, parameters, options()).unwrap();
+        Engine::with_backend(model.clone(), &parameters, program, count, options()).unwrap();
+    let on_cpu = Engine::with_options(model, parameters, options()).unwrap();
     for mut engine in [counting, on_cpu] {
         let error = engine.run(&[9, 0, 7]).unwrap_err();
         assert!(matches!(error, RunError::Arena(_)), "{error}");

@@ -18,6 +18,7 @@ mod emulated;
 mod examples;
 mod failures;
 mod finite;
+mod fn_model;
 mod folding;
 mod given_rows;
 mod goldens;
@@ -37,6 +38,7 @@ mod pytorch;
 mod random_networks;
 mod real_inputs;
 mod sizes;
+mod small;
 mod steps;
 #[cfg(feature = "cuda")]
 mod teams;

@@ -1,6 +1,5 @@
 //! Networks and inputs as data: round trips, and the same bits as in a model written in Rust.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use edbatch::models::{
@@ -14,6 +13,7 @@ use edbatch_testing::networks::{Random, random_graph, random_network};
 use rand::{RngExt, SeedableRng};
 
 use crate::examples;
+use crate::small::goldens;
 
 fn round_trip(network: &Network) -> Network {
     let text = network_to_json(network).unwrap();
@@ -262,9 +262,8 @@ fn lists_continue_from_carried_values() {
 
 #[test]
 fn texts_of_all_models_give_equal_networks() {
-    let folders = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small");
     let mut models = 0;
-    for folder in std::fs::read_dir(folders).unwrap() {
+    for folder in std::fs::read_dir(goldens()).unwrap() {
         let loaded = load(folder.unwrap().path()).unwrap();
         let network = round_trip(loaded.model.network());
         models += 1;

@@ -3,22 +3,21 @@
 //! `fixtures/optimizers.py` created the file with torch 2.15.0, in float64: gradients of a matrix,
 //! a vector and rows of a table, and the parameters after 20 updates, three in each epoch.
 
-use std::sync::Arc;
-
-use edbatch::models::{Build, BuildError, Model};
+use edbatch::models::Model;
 use edbatch::{Group, Optimizer, Rate, TrainError, Trainer, TrainerOptions};
 use edbatch_graph::{Kind, Network, Shape};
 use edbatch_runtime::{Gradient, Gradients, Parameters, UpdateRule};
 use safetensors::SafeTensors;
+
+use crate::fn_model::word_model;
 
 const FILE: &[u8] = include_bytes!("../fixtures/optimizers.safetensors");
 const STEPS: usize = 20;
 const EPOCH: usize = 3;
 
 /// A cell with the parameters of the fixture.
-#[derive(Clone)]
 struct Fixture {
-    network: Arc<Network>,
+    network: Network,
     cell: Kind,
 }
 
@@ -31,7 +30,7 @@ impl Fixture {
             let b = cell.parameter("b", &[4]);
             vec![cell.parameter("w", &[3, 4]).matmul(b) + t]
         });
-        Self { network: Arc::new(network.clone()), cell: cell.unwrap() }
+        Self { cell: cell.unwrap(), network }
     }
 
     fn start(&self) -> Parameters {
@@ -40,8 +39,12 @@ impl Fixture {
         Parameters::from_values(&self.network, values.collect()).unwrap()
     }
 
-    fn trainer(&self, options: TrainerOptions) -> Result<Trainer<Self>, TrainError> {
-        Trainer::with_options(self.clone(), self.start(), options)
+    fn trainer(
+        &self,
+        options: TrainerOptions,
+    ) -> Result<Trainer<impl Model<Input = Vec<u32>> + use<>>, TrainError> {
+        let model = word_model(self.network.clone(), self.cell);
+        Trainer::with_options(model, self.start(), options)
     }
 
     /// Returns the gradients of a step.
@@ -64,7 +67,7 @@ impl Fixture {
         trainer.parameters()
     }
 
-    fn update(&self, trainer: &mut Trainer<Self>, steps: std::ops::Range<usize>) {
+    fn update(&self, trainer: &mut Trainer<impl Model>, steps: std::ops::Range<usize>) {
         let losses = floats("losses");
         for step in steps {
             trainer.set_gradients(self.gradients(step)).unwrap();
@@ -75,19 +78,6 @@ impl Fixture {
                 trainer.end_epoch(losses[step / EPOCH].into());
             }
         }
-    }
-}
-
-impl Model for Fixture {
-    type Input = u32;
-
-    fn network(&self) -> &Arc<Network> {
-        &self.network
-    }
-
-    async fn build(&self, build: &Build<'_>, row: &u32) -> Result<(), BuildError> {
-        build.emit(build.call(self.cell, &[*row], &[])?);
-        Ok(())
     }
 }
 
@@ -311,13 +301,13 @@ fn parameters_may_be_set() {
     let mut trainer = fixture.trainer(options()).unwrap();
     fixture.update(&mut trainer, 0..5);
     let parameters = trainer.parameters();
-    let expected = trainer.forward(&[0, 5]).unwrap();
+    let expected = trainer.forward(&[vec![0], vec![5]]).unwrap();
     let mut other = fixture.trainer(options()).unwrap();
     fixture.update(&mut other, 0..5);
     other.set_parameters(&fixture.start()).unwrap();
-    assert!(other.forward(&[0, 5]).unwrap() != expected);
+    assert!(other.forward(&[vec![0], vec![5]]).unwrap() != expected);
     other.set_parameters(&parameters).unwrap();
-    assert!(other.forward(&[0, 5]).unwrap() == expected);
+    assert!(other.forward(&[vec![0], vec![5]]).unwrap() == expected);
     assert!(other.state().unwrap() == trainer.state().unwrap());
     let network = Network::new();
     let none = Parameters::from_values(&network, vec![]).unwrap();

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use edbatch::models::{Model, TreeLstm, TreeSizes};
 use edbatch::{Engine, EngineError, EngineOptions, RunError};
-use edbatch_datasets::Tree;
 use edbatch_layout::{CellStyle, Lifetimes, Plan, Program};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, BackendError, Bytes, Cpu, Outputs, Parameters, Part, Precision};
-use edbatch_testing::generate;
-use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
+
+use crate::fn_model::random;
+use crate::small::random_trees;
 
 /// Runs each slot on a machine of its own, which a `Cpu` stands for.
 struct Remote {
@@ -83,19 +83,11 @@ impl Backend for Remote {
     }
 }
 
-fn trees() -> Vec<Tree<u32>> {
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-    let trees = generate::binary_trees(&mut rng, 24);
-    let mut word = || rng.random_range(0..9);
-    trees.iter().map(|tree| tree.map(|_| 0, |_| word())).collect()
-}
-
 #[test]
 fn an_outside_backend_runs_parts_and_reports_its_own_errors() {
     let sizes = TreeSizes { vocabulary: 9, embed: 5, hidden: 13, classes: 2 };
-    let (model, inputs) = (TreeLstm::new(sizes).unwrap(), trees());
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
-    let parameters = Parameters::random(model.network(), &mut rng);
+    let (model, inputs) = (TreeLstm::new(sizes).unwrap(), random_trees(24, 9, 1));
+    let parameters = random(model.network(), 3);
     let expected = Engine::new(model.clone(), parameters.clone()).unwrap().run(&inputs).unwrap();
     let program = Program::new(model.network().clone(), CellStyle::default()).unwrap();
     let program = Arc::new(program);
@@ -136,10 +128,7 @@ fn an_engine_rejects_the_program_of_another_network_and_a_backend_with_another_p
         let network = model(hidden).network().clone();
         Arc::new(Program::new(network, CellStyle::default()).unwrap())
     };
-    let parameters = |hidden| {
-        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-        Parameters::random(model(hidden).network(), &mut rng)
-    };
+    let parameters = |hidden| random(model(hidden).network(), 1);
     let engine = |program: &Arc<Program>, parameters: &Parameters, loaded: &Arc<Program>| {
         let cpu = Box::new(
             Cpu::new(loaded.clone(), parameters, Level::detect(), Precision::F32).unwrap(),

@@ -3,54 +3,20 @@
 //! `fixtures/pytorch.py` created the file with torch 2.5.1: two-layer `nn.LSTM` and `nn.GRU` and a
 //! bidirectional `nn.LSTM`, on six inputs of three elements.
 
-use std::sync::Arc;
-
 use edbatch::Engine;
-use edbatch::models::{Build, BuildError, Model};
-use edbatch_graph::{CellBuilder, Kind, Network, Shape, Tensor, Value};
+use edbatch::models::{Build, Model};
+use edbatch_graph::{CellBuilder, Kind, Network, Shape, Tensor};
 use edbatch_runtime::Parameters;
 use edbatch_runtime::pytorch::{GRU, LSTM, Recurrent, split_gates};
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 
+use crate::fn_model::FnModel;
+
 const FILE: &[u8] = include_bytes!("../fixtures/pytorch.safetensors");
 const STEPS: usize = 6;
 const INPUTS: usize = 3;
 const HIDDEN: usize = 5;
-
-/// Layers of recurrent cells over the rows of a table.
-#[derive(Clone)]
-struct Stack {
-    network: Arc<Network>,
-    layers: Vec<Kind>,
-    start: Value,
-    backward: bool,
-}
-
-impl Model for Stack {
-    type Input = ();
-
-    fn network(&self) -> &Arc<Network> {
-        &self.network
-    }
-
-    async fn build(&self, build: &Build<'_>, (): &()) -> Result<(), BuildError> {
-        let mut states = vec![self.start; self.layers.len()];
-        for step in 0..STEPS as u32 {
-            let row = if self.backward { STEPS as u32 - 1 - step } else { step };
-            let mut below = None;
-            for (&layer, state) in self.layers.iter().zip(&mut states) {
-                *state = match below {
-                    None => build.call(layer, &[row], &[*state])?,
-                    Some(below) => build.call(layer, &[], &[*state, below])?,
-                };
-                below = Some(*state);
-            }
-            build.emit(below.expect("at least one layer"));
-        }
-        Ok(())
-    }
-}
 
 /// A step of `nn.LSTM`: computes h and c from x, h and c.
 fn lstm<'c>(
@@ -97,54 +63,74 @@ fn parameters<'c>(cell: &'c CellBuilder, name: &str, gate: &str, x: Tensor<'c>) 
 
 type Step = for<'c> fn(&'c CellBuilder, &str, Tensor<'c>, [Tensor<'c>; 2]) -> [Tensor<'c>; 2];
 
-fn stack(name: &str, layers: usize, step: Step, backward: bool) -> Stack {
+/// Returns layers of recurrent cells over the rows of a table.
+fn stack(name: &str, layers: usize, step: Step, backward: bool) -> impl Model<Input = ()> + use<> {
     let mut network = Network::new();
     let hidden = Shape::Vector(HIDDEN as u32);
     let state = network.record("state", [("h", hidden), ("c", hidden)]).unwrap();
     let start = network.initial(state, &["zero", "zero"]).unwrap();
     let layers = (0..layers).map(|layer| {
         let name = format!("{name}.{layer}");
-        network
-            .cell(&name, state, |cell| {
-                let before = cell.one("before", state);
-                let x = match layer {
-                    0 => cell.lookup("row", "input", &[STEPS, INPUTS]),
-                    _ => cell.one::<2>("below", state)[0],
-                };
-                step(cell, &name, x, before).into()
-            })
-            .unwrap()
+        let cell = network.cell(&name, state, |cell| {
+            let before = cell.one("before", state);
+            let x = match layer {
+                0 => cell.lookup("row", "input", &[STEPS, INPUTS]),
+                _ => cell.one::<2>("below", state)[0],
+            };
+            step(cell, &name, x, before).into()
+        });
+        cell.unwrap()
     });
-    let layers = layers.collect();
-    Stack { network: Arc::new(network), layers, start, backward }
+    let layers: Vec<Kind> = layers.collect();
+    FnModel::new(network, move |build: &Build<'_>, (): &()| {
+        let mut states = vec![start; layers.len()];
+        for step in 0..STEPS {
+            let row = row(step, backward) as u32;
+            let mut below = None;
+            for (&layer, state) in layers.iter().zip(&mut states) {
+                *state = match below {
+                    None => build.call(layer, &[row], &[*state])?,
+                    Some(below) => build.call(layer, &[], &[*state, below])?,
+                };
+                below = Some(*state);
+            }
+            build.emit(below.expect("at least one layer"));
+        }
+        Ok(())
+    })
 }
 
-/// Runs a stack with PyTorch's weights, and compares h of each step with columns of PyTorch's
-/// output.
-fn check(stack: Stack, module: Recurrent<'_>, output: &str, first_column: usize) {
+/// The row of the table that a step reads.
+fn row(step: usize, backward: bool) -> usize {
+    if backward { STEPS - 1 - step } else { step }
+}
+
+/// Runs a stack of cells with PyTorch's weights, and compares h of each step with columns of
+/// PyTorch's output.
+fn check((layers, step): (usize, Step), module: Recurrent<'_>, output: &str, first_column: usize) {
+    let backward = !module.suffix.is_empty();
+    let stack = stack(module.name, layers, step, backward);
     let file = SafeTensors::deserialize(FILE).unwrap();
     let zeros = [0; 4 * HIDDEN];
     let zero = TensorView::new(Dtype::F32, vec![HIDDEN], &zeros).unwrap();
     let mine = |name: &str| {
         let of = name.strip_prefix(module.module).is_some_and(|rest| rest.starts_with('.'));
-        of && !name.ends_with("output") && name.ends_with("_reverse") != module.suffix.is_empty()
+        of && !name.ends_with("output") && name.ends_with("_reverse") == backward
     };
     let mut tensors: Vec<_> = file.tensors().into_iter().filter(|(name, _)| mine(name)).collect();
     tensors.push(("input".into(), file.tensor("input").unwrap()));
     tensors.push(("zero".into(), zero));
     let bytes = split_gates(&safetensors::serialize(tensors, None).unwrap(), &[module]).unwrap();
-    let parameters = Parameters::from_safetensors(&stack.network, &bytes).unwrap();
+    let parameters = Parameters::from_safetensors(stack.network(), &bytes).unwrap();
 
     let expected = file.tensor(output).unwrap();
     let width = expected.shape()[1];
     let expected: Vec<f32> =
         expected.data().as_chunks().0.iter().copied().map(f32::from_le_bytes).collect();
-    let backward = stack.backward;
     let got = &Engine::new(stack, parameters).unwrap().run(&[()]).unwrap()[0];
     assert_eq!(got.len(), STEPS);
     for (step, got) in got.iter().enumerate() {
-        let row = if backward { STEPS - 1 - step } else { step };
-        let expected = &expected[row * width + first_column..][..HIDDEN];
+        let expected = &expected[row(step, backward) * width + first_column..][..HIDDEN];
         for (got, expected) in got[..HIDDEN].iter().zip(expected) {
             assert!((got - expected).abs() < 1e-6, "step {step}: {got}, expected {expected}");
         }
@@ -154,19 +140,19 @@ fn check(stack: Stack, module: Recurrent<'_>, output: &str, first_column: usize)
 #[test]
 fn a_stack_of_lstms() {
     let module = Recurrent { module: "lstm", suffix: "", name: "lstm", gates: LSTM };
-    check(stack("lstm", 2, lstm, false), module, "lstm.output", 0);
+    check((2, lstm), module, "lstm.output", 0);
 }
 
 #[test]
 fn a_stack_of_grus() {
     let module = Recurrent { module: "gru", suffix: "", name: "gru", gates: GRU };
-    check(stack("gru", 2, gru, false), module, "gru.output", 0);
+    check((2, gru), module, "gru.output", 0);
 }
 
 #[test]
 fn both_directions_of_an_lstm() {
     let forward = Recurrent { module: "both", suffix: "", name: "both", gates: LSTM };
-    check(stack("both", 1, lstm, false), forward, "both.output", 0);
+    check((1, lstm), forward, "both.output", 0);
     let backward = Recurrent { suffix: "_reverse", ..forward };
-    check(stack("both", 1, lstm, true), backward, "both.output", HIDDEN);
+    check((1, lstm), backward, "both.output", HIDDEN);
 }

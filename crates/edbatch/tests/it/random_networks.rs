@@ -2,29 +2,21 @@
 
 use std::sync::Arc;
 
-use edbatch_graph::{Dag, Graph, Kind, NodeId, Schedule};
+use edbatch_graph::{Graph, Kind, Schedule};
 use edbatch_layout::{
-    CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, Want, check, check_cell, check_folding,
+    CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, check_cell, check_folding,
 };
-use edbatch_policy::{Agenda, Critical, Depth, Policy, Sufficient, schedule};
+use edbatch_policy::schedule;
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{
     Backend, Count, Cpu, Given, Parameters, Part, Precision, ThreadPool, initial_rows,
     initial_values, interpret,
 };
-use edbatch_testing::cases;
 use edbatch_testing::networks::{Random, random_graph, random_network};
+use edbatch_testing::{STYLES, cases, every_value, planned, policies};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
-
-const STYLES: [CellStyle; 5] = [
-    CellStyle::Hoisted,
-    CellStyle::Planned,
-    CellStyle::Paper,
-    CellStyle::Batched,
-    CellStyle::Declaration,
-];
 
 fn check_seed(seed: u64) {
     let mut rng = Random::seed_from_u64(seed);
@@ -34,17 +26,11 @@ fn check_seed(seed: u64) {
     let graph = random_graph(&network, initial, &mut rng);
     let expected =
         interpret(&graph, &parameters, &initial_values(&network, &parameters), Precision::F32);
-    let policies: [Box<dyn Policy>; 4] = [
-        Box::new(Depth::new()),
-        Box::new(Agenda::new()),
-        Box::new(Sufficient::new()),
-        Box::new(Critical::new()),
-    ];
     let levels = Level::available();
     let level = levels[seed as usize % levels.len()];
     let mut first: Option<Vec<Vec<f32>>> = None;
     let mut first_rounded: Option<Vec<Vec<f32>>> = None;
-    for mut policy in policies {
+    for (_, mut policy) in policies() {
         let schedule = schedule(&graph, &mut policy);
         schedule.check(&graph).unwrap();
         // Also with folded tables: all of them, and about half of them.
@@ -91,31 +77,22 @@ fn run(
     graph: &Graph,
     schedule: &Schedule,
 ) -> Vec<Vec<f32>> {
-    let nodes = (0..graph.nodes()).map(NodeId::new);
-    let wanted: Vec<_> = nodes.map(|node| (node.into(), Want::Elements)).collect();
-    let mut plan = Plan::default();
+    let wanted = every_value(graph);
     let mini_batch = MiniBatch { program, graph, schedule, wanted: &wanted };
     let mut planner = Planner::default();
-    planner.plan(&mini_batch, &mut plan).unwrap();
-    check(&plan, &mini_batch).unwrap();
+    let plan = planned(&mut planner, &mini_batch);
     // If only the last value is wanted, rows of the other values are reused.
     let last = MiniBatch { wanted: &wanted[wanted.len() - 1..], ..mini_batch };
-    let mut reusing = Plan::default();
-    planner.plan(&last, &mut reusing).unwrap();
-    check(&reusing, &last).unwrap();
+    let reusing = planned(&mut planner, &last);
     assert!(reusing.arena <= plan.arena);
     let alone = read(&mut cpu, program, parameters, &last, &reusing);
     let all = read(&mut cpu, program, parameters, &mini_batch, &plan);
     assert_eq!(alone.last(), all.last(), "the bits depend on the reuse of rows");
-    let mut in_blocks = Plan::default();
-    Planner::default().block(1).plan(&mini_batch, &mut in_blocks).unwrap();
-    check(&in_blocks, &mini_batch).unwrap();
+    let in_blocks = planned(&mut Planner::default().block(1), &mini_batch);
     assert!(in_blocks.steps.len() >= plan.steps.len() && in_blocks.arena == plan.arena);
     let in_blocks = read(&mut cpu, program, parameters, &mini_batch, &in_blocks);
     assert_eq!(in_blocks, all, "the bits depend on the blocks of a prologue");
-    let mut distinct = Plan::default();
-    Planner::new(Lifetimes::Distinct).plan(&mini_batch, &mut distinct).unwrap();
-    check(&distinct, &mini_batch).unwrap();
+    let distinct = planned(&mut Planner::new(Lifetimes::Distinct), &mini_batch);
     let distinct = read(&mut cpu, program, parameters, &mini_batch, &distinct);
     assert_eq!(distinct, all, "distinct rows change no bit");
     all

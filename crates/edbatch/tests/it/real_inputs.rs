@@ -13,9 +13,10 @@ use edbatch::models::{
     network_from_json, network_to_json,
 };
 use edbatch::{Engine, Rows, interpret};
-use edbatch_runtime::{Parameters, Precision};
+use edbatch_runtime::Precision;
 use edbatch_testing::shared;
-use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+
+use crate::fn_model::random;
 
 /// Number of inputs from the beginning of a set.
 const FIRST: usize = 24;
@@ -33,8 +34,7 @@ fn compare(name: ModelName, files: &[&str]) {
     let model = Zoo::new(&config, &lexicon).unwrap();
     let all = inputs(&lexicon, &paths[0]).unwrap().take(READ);
     let inputs = sample(all.map(Result::unwrap).collect());
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
-    let parameters = Parameters::random(model.network(), &mut rng);
+    let parameters = random(model.network(), 5);
     let expected = interpret(&model, &parameters, &inputs, Precision::F32).unwrap().outputs;
     let mut engine = Engine::new(model, parameters.clone()).unwrap();
     let mut first: Option<Vec<Rows>> = None;

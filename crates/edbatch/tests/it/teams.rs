@@ -9,10 +9,12 @@ use edbatch_graph::Network;
 use edbatch_layout::{CellStyle, Program};
 use edbatch_runtime::Parameters;
 use edbatch_runtime::kernels::Level;
-use edbatch_testing::{generate, skip};
+use edbatch_testing::skip;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
 use crate::emulated;
+use crate::fn_model::random;
+use crate::small::random_trees;
 
 /// A model, inputs, and the results of the CPU.
 struct Subject<M: Model> {
@@ -29,8 +31,7 @@ impl<M: Model + Clone> Subject<M> {
             skip("this level of the CPU rounds products");
             return None;
         }
-        let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
-        let parameters = Parameters::random(model.network(), &mut rng);
+        let parameters = random(model.network(), 3);
         let mut cpu = Engine::new(model.clone(), parameters.clone()).unwrap();
         let expected = cpu.run(&inputs).unwrap();
         Some(Self { model, parameters, inputs, expected })
@@ -49,11 +50,7 @@ impl<M: Model + Clone> Subject<M> {
 
 fn trees() -> Option<Subject<TreeLstm>> {
     let sizes = TreeSizes { vocabulary: 9, embed: 5, hidden: 13, classes: 2 };
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-    let trees = generate::binary_trees(&mut rng, 16);
-    let mut word = || rng.random_range(0..9);
-    let trees = trees.iter().map(|tree| tree.map(|_| 0, |_| word())).collect();
-    Subject::new(TreeLstm::new(sizes).unwrap(), trees)
+    Subject::new(TreeLstm::new(sizes).unwrap(), random_trees(16, 9, 1))
 }
 
 /// A decoder, with a graph per word of its longest sentence.

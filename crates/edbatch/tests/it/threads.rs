@@ -4,8 +4,9 @@
 use edbatch::models::*;
 use edbatch::{Engine, EngineError, EngineOptions, InputError, Rows, RunError};
 use edbatch_runtime::{Parameters, ThreadPool};
-use edbatch_testing::generate;
-use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
+
+use crate::fn_model::random;
+use crate::small;
 
 fn on_threads<M: Model>(model: M, parameters: Parameters, threads: usize) -> Engine<M> {
     Engine::with_options(model, parameters, EngineOptions::new().threads(threads)).unwrap()
@@ -13,8 +14,7 @@ fn on_threads<M: Model>(model: M, parameters: Parameters, threads: usize) -> Eng
 
 /// Checks that all numbers of threads give the same bits.
 fn check<M: Model + Clone + Send>(model: M, inputs: &[M::Input]) {
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
-    let parameters = Parameters::random(model.network(), &mut rng);
+    let parameters = random(model.network(), 5);
     let run = |threads: usize| -> Vec<Rows> {
         let mut engine = on_threads(model.clone(), parameters.clone(), threads);
         let first = engine.run(inputs).unwrap();
@@ -44,15 +44,13 @@ fn check<M: Model + Clone + Send>(model: M, inputs: &[M::Input]) {
 }
 
 fn tagger() -> (BiLstmTagger, Parameters) {
-    let sizes = TaggerSizes { vocabulary: 9, embed: 4, hidden: 4, layers: 2, mlp: 4, tags: 3 };
-    let model = BiLstmTagger::new(sizes).unwrap();
-    let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(3));
+    let model = small::tagger(2);
+    let parameters = random(model.network(), 3);
     (model, parameters)
 }
 
 fn sentence(words: usize) -> edbatch_datasets::Sentence<u32> {
-    let words: Vec<u32> = (0..words as u32).map(|word| word % 9).collect();
-    edbatch_datasets::Sentence { tags: vec![None; words.len()], words }
+    small::sentence((0..words as u32).map(|word| word % 9).collect::<Vec<_>>())
 }
 
 /// Every part has its own graph and batches. The numbers of inputs and nodes do not depend on the
@@ -157,10 +155,7 @@ fn all_threads_use_the_given_policy() {
 
 #[test]
 fn trees_of_all_sizes() {
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
-    let trees = generate::binary_trees(&mut rng, 24);
-    let mut word = || rng.random_range(0..90);
-    let trees: Vec<_> = trees.iter().map(|tree| tree.map(|_| 0, |_| word())).collect();
+    let trees = small::random_trees(24, 90, 7);
     let sizes = TreeSizes { vocabulary: 90, embed: 40, hidden: 72, classes: 5 };
     check(TreeLstm::new(sizes).unwrap(), &trees);
     check(MvRnn::new(MvRnnSizes { vocabulary: 90, hidden: 20, classes: 5 }).unwrap(), &trees);
@@ -169,11 +164,9 @@ fn trees_of_all_sizes() {
 /// Even on a single thread, matrices larger than the cache run in parts, except in a stream.
 #[test]
 fn matrices_run_in_parts_that_fit_the_cache() {
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
-    let trees = generate::binary_trees(&mut rng, 24);
-    let trees: Vec<_> = trees.iter().map(|tree| tree.map(|_| 0, |_| 1)).collect();
+    let trees = small::random_trees(24, 2, 7);
     let model = MvRnn::new(MvRnnSizes { vocabulary: 2, hidden: 128, classes: 5 }).unwrap();
-    let parameters = Parameters::random(model.network(), &mut rng);
+    let parameters = random(model.network(), 7);
     let mut engine = Engine::new(model.clone(), parameters.clone()).unwrap();
     let outputs = engine.run(&trees).unwrap();
     let nodes: usize = trees.iter().map(edbatch_datasets::Tree::len).sum();
@@ -222,7 +215,7 @@ fn large_mini_batches_run_in_parts() {
 fn large_weights_are_not_divided_on_one_thread() {
     let sizes = NmtSizes { source: 9, target: 1025, embed: 8, hidden: 1024 };
     let model = LstmNmt::new(sizes).unwrap();
-    let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(3));
+    let parameters = random(model.network(), 3);
     let source = SourceSentence { words: vec![7; 2], stop: Stop::After(2) };
     let inputs = vec![source; 200];
     let engine = |threads| on_threads(model.clone(), parameters.clone(), threads);
@@ -236,7 +229,7 @@ fn decoders_are_not_divided_on_one_thread() {
     let sizes = NmtSizes { source: 50, target: 40_000, embed: 4, hidden: 4 };
     let source = SourceSentence { words: vec![7; 20], stop: Stop::After(20) };
     let model = LstmNmt::new(sizes).unwrap();
-    let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(3));
+    let parameters = random(model.network(), 3);
     let engine = Engine::new(model, parameters).unwrap();
     assert_eq!(engine.parts(&vec![source; 64]).len(), 1);
 }

@@ -4,38 +4,32 @@ use std::collections::HashMap;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
-use std::sync::Arc;
 
 use edbatch::models::{
-    BiLstmTagger, Folder, FolderModel, Model, ModelConfig, ModelName, TaggerSizes, Targets, Zoo,
-    ZooInput, build_vocabularies,
+    Folder, FolderModel, Model, ModelConfig, ModelName, Targets, Zoo, build_vocabularies,
 };
-use edbatch::{Engine, Loaded, Optimizer, TrainError, Trainer, TrainerOptions, load};
+use edbatch::{Engine, Loaded, Optimizer, TrainError, Trainer, TrainerOptions};
 use edbatch_datasets::fixtures;
-use edbatch_policy::{Agenda, AnyPolicy, ByDepth, Critical, Depth, Sufficient};
+use edbatch_graph::{Kind, Network, Shape};
+use edbatch_policy::{AnyPolicy, Frontier, Policy};
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Cpu, Gradients, Parameters, Precision};
-use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
+use edbatch_runtime::{Backend, Cpu, Gradients, Precision};
+use edbatch_testing::policies;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
 
-type Examples = (Vec<ZooInput>, Vec<Targets>);
-
-/// The model and the examples of a folder in `gradients/`.
-fn golden(name: ModelName) -> (Loaded, Examples) {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gradients").join(name.name());
-    let loaded = load(dir).unwrap();
-    let examples = loaded.folder.examples(&loaded.folder.input(), None).unwrap();
-    let examples = examples.map(Result::unwrap).unzip();
-    (loaded, examples)
-}
+use crate::fn_model::{chain_model, random};
+use crate::small::{changed, examples, sentence, tagger};
 
 fn trainer(loaded: &Loaded, options: TrainerOptions) -> Trainer<FolderModel> {
     let parameters = loaded.parameters.for_network(loaded.model.network()).unwrap();
     Trainer::with_options(loaded.model.clone(), parameters, options).unwrap()
 }
 
-fn hash(parameters: &Parameters) -> u64 {
+fn hash(slices: &[impl AsRef<[f32]>]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    let elements = parameters.slices().into_iter().flatten();
+    let elements = slices.iter().flat_map(AsRef::as_ref);
     elements.for_each(|element| element.to_bits().hash(&mut hasher));
     hasher.finish()
 }
@@ -107,14 +101,13 @@ fn nine_models_learn_eight_examples_by_heart() {
         Folder::write(&config, &gathered.lexicon, dir.path()).unwrap();
         let folder = Folder::read(dir.path()).unwrap();
         let examples = folder.examples(&files[0], None).unwrap();
-        let (inputs, mut targets): Examples = examples.map(Result::unwrap).unzip();
+        let (inputs, mut targets): (Vec<_>, Vec<_>) = examples.map(Result::unwrap).unzip();
         if files[0].ends_with("trees.txt") {
             targets = labels_of_trees();
         }
         assert_eq!((inputs.len(), targets.len()), (8, 8));
         let model = folder.model().unwrap();
-        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-        let parameters = Parameters::random(model.network(), &mut rng);
+        let parameters = random(model.network(), 1);
         let options = TrainerOptions::new().optimizer(Optimizer::adam(1e-2)).clip_norm(5.0);
         let mut trainer = Trainer::with_options(model, parameters, options).unwrap();
         let mut per_term = f64::INFINITY;
@@ -128,12 +121,33 @@ fn nine_models_learn_eight_examples_by_heart() {
     }
 }
 
-/// After three updates, the parameters of nine models have the same bits under all policies,
-/// numbers of threads, parts and memory limits.
+/// Runs some of the ready nodes of any kind.
+struct AtRandom(Xoshiro256PlusPlus);
+
+impl Policy for AtRandom {
+    fn start(&mut self, _: &Frontier) {}
+
+    fn next(&mut self, frontier: &Frontier) -> Kind {
+        let kinds = (0..frontier.kinds()).map(Kind::new);
+        let ready: Vec<Kind> = kinds.filter(|&kind| !frontier.ready(kind).is_empty()).collect();
+        *ready.choose(&mut self.0).expect("a kind is ready")
+    }
+
+    fn count(&self, frontier: &Frontier, kind: Kind) -> usize {
+        self.0.clone().random_range(1..=frontier.ready(kind).len())
+    }
+
+    fn fork(&self) -> AnyPolicy {
+        Box::new(Self(self.0.clone()))
+    }
+}
+
+/// Gradients, and parameters after three updates, have the same bits under all policies and
+/// schedules, numbers of threads, parts and memory limits.
 #[test]
-fn bits_of_updated_parameters_depend_on_the_examples_alone() {
+fn bits_of_gradients_and_updated_parameters_depend_on_the_examples_alone() {
     for name in ModelName::ALL {
-        let (loaded, (mut inputs, mut targets)) = golden(name);
+        let (loaded, (mut inputs, mut targets)) = examples(name);
         while inputs.len() < 70 {
             inputs.extend_from_within(..);
             targets.extend_from_within(..);
@@ -141,34 +155,44 @@ fn bits_of_updated_parameters_depend_on_the_examples_alone() {
         let updated = |options: TrainerOptions, batch: usize| {
             let mut trainer = trainer(&loaded, options.optimizer(Optimizer::adam_w(0.01)));
             let weight = 1.0 / inputs.len() as f32;
+            // Old gradients are forgotten.
+            trainer.accumulate(&inputs[..1], &targets[..1], weight).unwrap();
+            trainer.clear_gradients();
+            let mut first = None;
             for _ in 0..3 {
-                for (inputs, targets) in inputs.chunks(batch).zip(targets.chunks(batch)) {
-                    trainer.accumulate(inputs, targets, weight).unwrap();
-                }
+                let parts = inputs.chunks(batch).zip(targets.chunks(batch));
+                let losses = parts.map(|(inputs, targets)| {
+                    trainer.accumulate(inputs, targets, weight).unwrap().loss
+                });
+                let loss: f64 = losses.sum();
+                let gradients = trainer.gradients().unwrap().to_dense(loaded.model.network());
+                first.get_or_insert((hash(&gradients), loss));
                 trainer.update().unwrap();
             }
-            (hash(&trainer.parameters()), trainer.bytes())
+            let (gradients, loss) = first.expect("three updates");
+            ([gradients, hash(&trainer.parameters().slices())], loss, trainer.bytes())
         };
-        let (expected, bytes) = updated(TrainerOptions::new(), inputs.len());
-        assert_ne!(expected, hash(&loaded.parameters));
+        let (expected, loss, bytes) = updated(TrainerOptions::new(), inputs.len());
+        assert_ne!(expected[1], hash(&loaded.parameters.slices()));
         let check = |what: &str, options, batch| {
-            assert_eq!(updated(options, batch).0, expected, "{name:?}: {what}, parts of {batch}");
+            let (got, sum, _) = updated(options, batch);
+            assert_eq!(got, expected, "{name:?}: {what}, parts of {batch}");
+            assert!((sum - loss).abs() <= 1e-12 * loss, "{name:?}: {what}: {sum}, not {loss}");
         };
-        let policies: [(&str, AnyPolicy); 5] = [
-            ("depth", Box::new(Depth::new())),
-            ("agenda", Box::new(Agenda::new())),
-            ("sufficient", Box::new(Sufficient::new())),
-            ("critical", Box::new(Critical::new())),
-            ("by depth", Box::new(ByDepth::default())),
+        let at_random = |seed| AtRandom(Xoshiro256PlusPlus::seed_from_u64(seed));
+        let random: [(&str, AnyPolicy); 2] = [
+            ("a random schedule", Box::new(at_random(1))),
+            ("another random schedule", Box::new(at_random(2))),
         ];
-        for (what, policy) in policies {
+        for (what, policy) in policies().into_iter().chain(random) {
             check(what, TrainerOptions::new().policy(policy), 64);
         }
         for threads in [1, 2, 3] {
-            for batch in [1, 3, 64] {
+            for batch in [1, 3, 64, inputs.len()] {
                 check(&format!("{threads} threads"), TrainerOptions::new().threads(threads), batch);
             }
         }
+        // Limits that cut the mini-batch into parts.
         for share in [2, 5] {
             let limit = (bytes.weights + bytes.arena / share) as u64;
             check("a memory limit", TrainerOptions::new().memory_limit(limit), inputs.len());
@@ -181,13 +205,12 @@ fn bits_of_updated_parameters_depend_on_the_examples_alone() {
 #[test]
 fn trainers_hold_each_weight_four_or_six_times() {
     for name in [ModelName::TreeLstm, ModelName::BiLstmTagger, ModelName::LatticeLstm] {
-        let (loaded, (inputs, targets)) = golden(name);
+        let (loaded, (inputs, targets)) = examples(name);
         let config = loaded.folder.config().unwrap();
         // A multiple of the width of packed panels.
         let config = ModelConfig { hidden: 128, embed: 128, mlp: Some(128), ..config.clone() };
         let model = Zoo::new(&config, loaded.folder.lexicon()).unwrap();
-        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-        let parameters = Parameters::random(model.network(), &mut rng);
+        let parameters = random(model.network(), 1);
         for (optimizer, times) in [(Optimizer::sgd(0.1), 4), (Optimizer::adam(0.1), 6)] {
             let options = TrainerOptions::new().optimizer(optimizer);
             let (model, parameters) = (model.clone(), parameters.clone());
@@ -207,7 +230,7 @@ fn trainers_hold_each_weight_four_or_six_times() {
 #[test]
 fn trainers_that_exchange_sums_equal_one() {
     for name in ModelName::ALL {
-        let (loaded, (inputs, targets)) = golden(name);
+        let (loaded, (inputs, targets)) = examples(name);
         let options = || TrainerOptions::new().optimizer(Optimizer::sgd(0.5)).clip_norm(3.0);
         let new = || trainer(&loaded, options());
         let (mut one, mut none, mut two) = (new(), new(), [new(), new()]);
@@ -248,7 +271,7 @@ fn trainers_that_exchange_sums_equal_one() {
 /// Forks and snapshots: a fork of the backend sees updates, a snapshot of the parameters does not.
 #[test]
 fn forks_share_updates_and_snapshots_do_not() {
-    let (loaded, (inputs, targets)) = golden(ModelName::TreeLstm);
+    let (loaded, (inputs, targets)) = examples(ModelName::TreeLstm);
     let network = loaded.model.network();
     let parameters = loaded.parameters.for_network(network).unwrap();
     let options = TrainerOptions::new;
@@ -267,12 +290,12 @@ fn forks_share_updates_and_snapshots_do_not() {
     assert!(before != after);
     let mut engine = Engine::new(loaded.model.clone(), snapshot.clone()).unwrap();
     assert!(engine.run(&inputs).unwrap() == after);
-    let bits = hash(&snapshot);
+    let bits = hash(&snapshot.slices());
     let second = trainer.train(&inputs, &targets).unwrap();
     assert!(second.loss < report.loss && report.gradient_norm > 0.0);
     assert_eq!((report.terms, trainer.updates()), (second.terms, 2));
-    assert!(hash(&snapshot) == bits && hash(&trainer.parameters()) != bits);
-    assert!(hash(&loaded.parameters) == hash(&parameters));
+    assert!(hash(&snapshot.slices()) == bits && hash(&trainer.parameters().slices()) != bits);
+    assert!(hash(&loaded.parameters.slices()) == hash(&parameters.slices()));
     let parts = report.times;
     assert!([parts.forward, parts.back, parts.sums, parts.update].iter().all(|t| !t.is_zero()));
     assert!(trainer.times().forward >= parts.forward + second.times.forward);
@@ -282,27 +305,17 @@ fn forks_share_updates_and_snapshots_do_not() {
 /// does an input that does not fit.
 #[test]
 fn steps_that_fail_change_nothing() {
-    let sizes = TaggerSizes { vocabulary: 9, embed: 4, hidden: 4, layers: 1, mlp: 4, tags: 3 };
-    let model = BiLstmTagger::new(sizes).unwrap();
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
-    let mut values: Vec<Vec<f32>> = Parameters::random(model.network(), &mut rng)
-        .slices()
-        .iter()
-        .map(|values| values.to_vec())
-        .collect();
+    let model = tagger(1);
     // The last word's embedding.
     let embed = model.network().parameters().iter().position(|it| it.dims == [9, 4]).unwrap();
-    values[embed][8 * 4 + rng.random_range(0..4)] = f32::NAN;
-    let parameters = Parameters::from_values(model.network(), values).unwrap();
+    let parameters = changed(model.network(), &random(model.network(), 3), |values| {
+        values[embed][8 * 4 + 2] = f32::NAN;
+    });
     let mut trainer = Trainer::new(model, parameters).unwrap();
-    let sentence = |words: &[u32]| edbatch_datasets::Sentence {
-        words: words.into(),
-        tags: vec![None; words.len()],
-    };
-    let good = ([sentence(&[1, 2])], [vec![Some(1), Some(2)]]);
+    let good = ([sentence([1, 2])], [vec![Some(1), Some(2)]]);
     trainer.train(&good.0, &good.1).unwrap();
     let before = trainer.state().unwrap();
-    let inputs = [sentence(&[1, 2]), sentence(&[1, 8])];
+    let inputs = [sentence([1, 2]), sentence([1, 8])];
     let error = trainer.train(&inputs, &[vec![Some(0); 2], vec![Some(0); 2]]).unwrap_err();
     assert!(matches!(error, TrainError::NotFiniteLoss { input: 1, .. }), "{error}");
     let error = trainer.train(&inputs, &[vec![Some(0); 2], vec![Some(3); 2]]).unwrap_err();
@@ -324,31 +337,6 @@ fn steps_that_fail_change_nothing() {
 /// parameters that the steps read are those that `parameters` returns.
 #[test]
 fn all_copies_of_a_parameter_are_updated() {
-    use edbatch::models::{Build, BuildError};
-    use edbatch_graph::{Kind, Network, Shape, Value};
-
-    #[derive(Clone)]
-    struct Own {
-        network: Arc<Network>,
-        step: Kind,
-        start: Value,
-    }
-    impl Model for Own {
-        type Input = Vec<u32>;
-
-        fn network(&self) -> &Arc<Network> {
-            &self.network
-        }
-
-        async fn build(&self, build: &Build<'_>, words: &Vec<u32>) -> Result<(), BuildError> {
-            let mut state = self.start;
-            for &word in words {
-                state = build.call(self.step, &[word], &[state])?;
-            }
-            build.emit(state);
-            Ok(())
-        }
-    }
     let mut network = Network::new();
     let state = network.record("state", [("h", Shape::Vector(6))]).unwrap();
     let start = network.initial(state, &["start"]).unwrap();
@@ -359,9 +347,8 @@ fn all_copies_of_a_parameter_are_updated() {
         let products = w.matmul(x) + w.transpose().matmul(h) + embed.matmul(u.matmul(h));
         vec![(products + u.transpose().matmul(x * cell.parameter("b", &[6]))).tanh()]
     });
-    let model = Own { step: step.unwrap(), network: Arc::new(network), start };
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(9);
-    let parameters = Parameters::random(model.network(), &mut rng);
+    let model = chain_model(network, step.unwrap(), start);
+    let parameters = random(model.network(), 9);
     let inputs = [vec![1, 2, 5], vec![3], vec![0, 0, 4, 1]];
     let targets = [vec![Some(1)], vec![Some(5)], vec![Some(0)]];
     let mut trainer = Trainer::new(model.clone(), parameters).unwrap();

@@ -1,174 +1,48 @@
-//! The trainer: bits of gradients, own losses, gradients of given rows, and errors.
+//! The trainer: own losses, gradients of given rows, and errors.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::Path;
 use std::sync::Arc;
 
-use edbatch::models::{
-    BiLstmTagger, Build, BuildError, LstmNmt, Model, NmtSizes, SourceSentence, Stop, TaggerSizes,
-    Targets, TreeLstm, TreeSizes, ZooInput,
-};
-use edbatch::{Engine, Loaded, Loss, TrainError, Trainer, TrainerOptions, load};
-use edbatch_graph::{Kind, Network, ParameterId, Shape, Value};
+use edbatch::models::{Build, Model, SourceSentence, Stop, Targets, TreeLstm, TreeSizes};
+use edbatch::{Engine, Loss, TrainError, Trainer, TrainerOptions};
+use edbatch_graph::{Network, ParameterId, Shape};
 use edbatch_layout::{CellStyle, Program};
-use edbatch_policy::{Agenda, AnyPolicy, ByDepth, Critical, Depth, Frontier, Policy, Sufficient};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Cpu, Gradient, Gradients, Parameters, Precision, Rows};
 use rand::rngs::Xoshiro256PlusPlus;
-use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
-fn hash(gradients: &Gradients, network: &Network) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    for elements in gradients.to_dense(network) {
-        elements.iter().for_each(|element| element.to_bits().hash(&mut hasher));
-    }
-    hasher.finish()
-}
+use crate::fn_model::{FnModel, random};
+use crate::small::{changed, forced, sentence, tagger, translator};
 
-/// Runs some of the ready nodes of any kind.
-struct AtRandom(Xoshiro256PlusPlus);
-
-impl Policy for AtRandom {
-    fn start(&mut self, _: &Frontier) {}
-
-    fn next(&mut self, frontier: &Frontier) -> Kind {
-        let kinds = (0..frontier.kinds()).map(Kind::new);
-        let ready: Vec<Kind> = kinds.filter(|&kind| !frontier.ready(kind).is_empty()).collect();
-        *ready.choose(&mut self.0).expect("a kind is ready")
-    }
-
-    fn count(&self, frontier: &Frontier, kind: Kind) -> usize {
-        self.0.clone().random_range(1..=frontier.ready(kind).len())
-    }
-
-    fn fork(&self) -> AnyPolicy {
-        Box::new(Self(self.0.clone()))
-    }
-}
-
-/// Returns the gradients of all examples, `batch` at a time.
-fn gradients(
-    loaded: &Loaded,
-    options: TrainerOptions,
-    (inputs, targets): (&[ZooInput], &[Targets]),
-    batch: usize,
-) -> (u64, f64) {
-    let (model, parameters) = (loaded.model.clone(), loaded.parameters.clone());
-    let mut trainer = Trainer::with_options(model, parameters, options).unwrap();
-    let weight = 1.0 / inputs.len() as f32;
-    // Old gradients are forgotten.
-    trainer.accumulate(&inputs[..1], &targets[..1], weight).unwrap();
-    trainer.clear_gradients();
-    let losses = inputs
-        .chunks(batch)
-        .zip(targets.chunks(batch))
-        .map(|(inputs, targets)| trainer.accumulate(inputs, targets, weight).unwrap().loss);
-    let loss = losses.sum();
-    (hash(&trainer.gradients().unwrap(), loaded.model.network()), loss)
-}
-
-/// The gradients of nine models have the same bits under all policies and schedules, numbers of
-/// threads, parts and memory limits.
-#[test]
-fn bits_of_gradients_depend_on_the_examples_alone() {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gradients");
-    for name in edbatch::models::ModelName::ALL {
-        let loaded = load(dir.join(name.name())).unwrap();
-        let examples = loaded.folder.examples(&loaded.folder.input(), None).unwrap();
-        let (mut inputs, mut targets): (Vec<_>, Vec<_>) = examples.map(Result::unwrap).unzip();
-        while inputs.len() < 70 {
-            inputs.extend_from_within(..);
-            targets.extend_from_within(..);
-        }
-        let examples = (&inputs[..], &targets[..]);
-        let (expected, loss) = gradients(&loaded, TrainerOptions::new(), examples, inputs.len());
-        let check = |what: &str, options: TrainerOptions, batch: usize| {
-            let (got, sum) = gradients(&loaded, options, examples, batch);
-            assert_eq!(got, expected, "{name:?}: {what}, parts of {batch}");
-            assert!((sum - loss).abs() <= 1e-12 * loss, "{name:?}: {what}: {sum}, not {loss}");
-        };
-        let at_random = |seed| AtRandom(Xoshiro256PlusPlus::seed_from_u64(seed));
-        let policies: [(&str, AnyPolicy); 7] = [
-            ("depth", Box::new(Depth::new())),
-            ("agenda", Box::new(Agenda::new())),
-            ("sufficient", Box::new(Sufficient::new())),
-            ("critical", Box::new(Critical::new())),
-            ("by depth", Box::new(ByDepth::default())),
-            ("a random schedule", Box::new(at_random(1))),
-            ("another random schedule", Box::new(at_random(2))),
-        ];
-        for (what, policy) in policies {
-            check(what, TrainerOptions::new().policy(policy), 64);
-        }
-        for threads in [1, 2, 3] {
-            for batch in [1, 3, 64, inputs.len()] {
-                check(&format!("{threads} threads"), TrainerOptions::new().threads(threads), batch);
-            }
-        }
-        let weights = {
-            let (model, parameters) = (loaded.model.clone(), loaded.parameters.clone());
-            let mut trainer = Trainer::new(model, parameters).unwrap();
-            trainer.accumulate(&inputs, &targets, 1.0).unwrap();
-            trainer.bytes()
-        };
-        // Limits that cut the mini-batch into parts.
-        for share in [2, 5] {
-            let limit = (weights.weights + weights.arena / share) as u64;
-            check("a memory limit", TrainerOptions::new().memory_limit(limit), inputs.len());
-        }
-    }
-}
-
-/// Trees whose leaves are given rows.
-#[derive(Clone)]
-struct Given {
-    network: Arc<Network>,
-    leaf: edbatch_graph::RecordId,
-    node: Kind,
-    start: Value,
-}
-
-impl Given {
-    fn new() -> Self {
-        let mut network = Network::new();
-        let leaf =
-            network.record("leaf", [("x", Shape::Vector(3)), ("y", Shape::Vector(2))]).unwrap();
-        let state = network.record("state", [("h", Shape::Vector(4))]).unwrap();
-        let start = network.initial(state, &["start"]).unwrap();
-        let node = network.cell("node", state, |cell| {
-            let [x, y] = cell.one("leaf", leaf);
-            let [h] = cell.many("below", state).mean();
-            let [w, v, u] = [("w", 3), ("v", 2), ("u", 4)].map(|(n, k)| cell.parameter(n, &[4, k]));
-            vec![(w.matmul(x) + v.matmul(y) + u.transpose().matmul(h)).tanh()]
-        });
-        Self { network: Arc::new(network.clone()), leaf, node: node.unwrap(), start }
-    }
-}
-
-impl Model for Given {
-    /// The rows of a chain of nodes; each node reads all earlier ones.
-    type Input = Vec<[f32; 5]>;
-
-    fn network(&self) -> &Arc<Network> {
-        &self.network
-    }
-
-    async fn build(&self, build: &Build<'_>, rows: &Self::Input) -> Result<(), BuildError> {
-        let mut below = vec![self.start];
+/// Trees whose leaves are given rows. The input has the rows of a chain of nodes; each node reads
+/// all earlier ones.
+fn given() -> impl Model<Input = Vec<[f32; 5]>> + Clone {
+    let mut network = Network::new();
+    let leaf = network.record("leaf", [("x", Shape::Vector(3)), ("y", Shape::Vector(2))]).unwrap();
+    let state = network.record("state", [("h", Shape::Vector(4))]).unwrap();
+    let start = network.initial(state, &["start"]).unwrap();
+    let node = network.cell("node", state, |cell| {
+        let [x, y] = cell.one("leaf", leaf);
+        let [h] = cell.many("below", state).mean();
+        let [w, v, u] = [("w", 3), ("v", 2), ("u", 4)].map(|(n, k)| cell.parameter(n, &[4, k]));
+        vec![(w.matmul(x) + v.matmul(y) + u.transpose().matmul(h)).tanh()]
+    });
+    let node = node.unwrap();
+    FnModel::new(network, move |build: &Build<'_>, rows: &Vec<[f32; 5]>| {
+        let mut below = vec![start];
         for row in rows {
-            let leaf = build.give(self.leaf, row)?;
-            below.push(build.call(self.node, &[], &[&[leaf], &below[..]].concat())?);
+            let leaf = build.give(leaf, row)?;
+            below.push(build.call(node, &[], &[&[leaf], &below[..]].concat())?);
         }
         below[1..].iter().for_each(|&value| build.emit(value));
         Ok(())
-    }
+    })
 }
 
 /// `forward` returns the rows of an engine; `backward` returns the gradients of given rows.
 #[test]
 fn own_losses_have_gradients_of_parameters_and_of_given_rows() {
-    let model = Given::new();
+    let model = given();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(4);
     let parameters = Parameters::random(model.network(), &mut rng);
     let mut number = || rng.random_range(-1.0..1.0f32);
@@ -227,10 +101,8 @@ fn own_losses_have_gradients_of_parameters_and_of_given_rows() {
             let id = ParameterId(index as u32);
             for element in 0..parameter.elements() {
                 let moved = |by: f32| {
-                    let mut all: Vec<Vec<f32>> =
-                        parameters.slices().iter().map(|v| v.to_vec()).collect();
-                    all[index][element] += by;
-                    loss(&Parameters::from_values(model.network(), all).unwrap(), &inputs)
+                    let add = |values: &mut [Vec<f32>]| values[index][element] += by;
+                    loss(&changed(model.network(), &parameters, add), &inputs)
                 };
                 let derivative = (moved(STEP) - moved(-STEP)) / f64::from(2.0 * STEP);
                 near(
@@ -259,20 +131,11 @@ fn own_losses_have_gradients_of_parameters_and_of_given_rows() {
     }
 }
 
-fn translator() -> (LstmNmt, Parameters) {
-    let sizes = NmtSizes { source: 9, target: 9, embed: 3, hidden: 3 };
-    let model = LstmNmt::new(sizes).unwrap();
-    let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(1));
-    (model, parameters)
-}
-
 /// After each error, the trainer computes the same gradients as before.
 #[test]
 fn errors_name_the_input_and_leave_the_trainer_usable() {
     let (model, parameters) = translator();
-    let forced =
-        |words: &[u32]| SourceSentence { words: vec![4], stop: Stop::Forced(words.into()) };
-    let good = (vec![forced(&[5, 6]); 9], vec![vec![Some(5), None, Some(2)]; 9]);
+    let good = (vec![forced([5, 6]); 9], vec![vec![Some(5), None, Some(2)]; 9]);
     for threads in [1, 2] {
         let options = TrainerOptions::new().threads(threads);
         let mut trainer =
@@ -290,12 +153,12 @@ fn errors_name_the_input_and_leave_the_trainer_usable() {
             assert!(trainer.gradients().unwrap() == expected, "after: {text}");
         };
         check(
-            forced(&[5]),
+            forced([5]),
             vec![Some(5)],
             "input 9: expected a target or none for each of 2 emitted rows, got 1",
         );
         check(
-            forced(&[5]),
+            forced([5]),
             vec![Some(5), Some(9)],
             "input 9, row 1: expected a target below 9, got 9",
         );
@@ -320,13 +183,9 @@ fn errors_name_the_input_and_leave_the_trainer_usable() {
 #[test]
 fn weights_that_are_not_finite_are_an_error() {
     let (model, parameters) = translator();
-    let mut values: Vec<Vec<f32>> = parameters.slices().iter().map(|v| v.to_vec()).collect();
-    values[0].fill(f32::NAN);
-    let parameters = Parameters::from_values(model.network(), values).unwrap();
+    let parameters = changed(model.network(), &parameters, |values| values[0].fill(f32::NAN));
     let mut trainer = Trainer::new(model, parameters).unwrap();
-    let source =
-        |words: &[u32]| SourceSentence { words: vec![4], stop: Stop::Forced(words.into()) };
-    let error = trainer.accumulate(&[source(&[5])], &[vec![Some(5), None]], 1.0).unwrap_err();
+    let error = trainer.accumulate(&[forced([5])], &[vec![Some(5), None]], 1.0).unwrap_err();
     assert!(matches!(error, TrainError::NotFiniteLoss { input: 0, .. }), "{error}");
 }
 
@@ -335,7 +194,7 @@ fn an_input_that_exceeds_the_memory_limit_is_an_error() {
     let (model, parameters) = translator();
     let options = TrainerOptions::new().memory_limit(30_000);
     let mut trainer = Trainer::with_options(model, parameters, options).unwrap();
-    let source = SourceSentence { words: vec![4], stop: Stop::Forced(vec![5; 500].into()) };
+    let source = forced([5; 500]);
     let targets = vec![None; 501];
     let error = trainer.accumulate(&[source], &[targets], 1.0).unwrap_err().to_string();
     assert!(error.contains("bytes for its values"), "{error}");
@@ -345,7 +204,7 @@ fn an_input_that_exceeds_the_memory_limit_is_an_error() {
 fn other_backends_and_programs_are_refused() {
     let sizes = TreeSizes { vocabulary: 9, embed: 5, hidden: 4, classes: 3 };
     let model = TreeLstm::new(sizes).unwrap();
-    let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(1));
+    let parameters = random(model.network(), 1);
     let refused = |program: Arc<Program>, backend| {
         let options = TrainerOptions::new();
         let trainer =
@@ -368,14 +227,12 @@ fn other_backends_and_programs_are_refused() {
 /// The trainer returns the gradients that the caller sets, until the next mini-batch.
 #[test]
 fn gradients_may_be_set_and_frozen_parameters_have_none() {
-    let sizes = TaggerSizes { vocabulary: 9, embed: 4, hidden: 4, layers: 1, mlp: 4, tags: 3 };
-    let model = BiLstmTagger::new(sizes).unwrap();
-    let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(3));
+    let model = tagger(1);
+    let parameters = random(model.network(), 3);
     let options = TrainerOptions::new().frozen("embed").counts();
     let mut trainer = Trainer::with_options(model.clone(), parameters, options).unwrap();
-    let sentence = edbatch_datasets::Sentence { words: vec![1, 2, 1], tags: vec![None; 3] };
     let Loss { loss, terms } =
-        trainer.accumulate(&[sentence], &[vec![Some(1), None, Some(0)]], 1.0).unwrap();
+        trainer.accumulate(&[sentence([1, 2, 1])], &[vec![Some(1), None, Some(0)]], 1.0).unwrap();
     assert!(loss > 0.0 && terms == 2);
     let gradients = trainer.gradients().unwrap();
     for (parameter, gradient) in model.network().parameters().iter().zip(&gradients.parameters) {

@@ -21,6 +21,7 @@ use edbatch_testing::shared;
 use rand::SeedableRng;
 
 use crate::differences::{Objective, check};
+use crate::small::{forced, translator};
 
 #[test]
 fn gradients_equal_those_of_pytorch() {
@@ -216,26 +217,21 @@ fn frozen_parameters_and_their_cells_have_no_gradients() {
 }
 
 fn failure(examples: &[(SourceSentence, Vec<Option<u32>>)]) -> TrainError {
-    let sizes = NmtSizes { source: 9, target: 9, embed: 3, hidden: 3 };
-    let model = LstmNmt::new(sizes).unwrap();
-    let mut rng = Random::seed_from_u64(1);
-    let parameters = Parameters::random(model.network(), &mut rng);
+    let (model, parameters) = translator();
     let pairs = examples.iter().map(|(input, targets)| (input, targets.as_slice()));
     interpret_gradients(&model, &parameters, pairs).unwrap_err()
 }
 
 #[test]
 fn invalid_examples_are_errors_that_name_the_input() {
-    let forced =
-        |words: &[u32]| SourceSentence { words: vec![4], stop: Stop::Forced(words.into()) };
-    let good = (forced(&[5, 6]), vec![Some(5), None, Some(2)]);
+    let good = (forced([5, 6]), vec![Some(5), None, Some(2)]);
     let text = |bad| failure(&[good.clone(), bad]).to_string();
     assert_eq!(
-        text((forced(&[5]), vec![Some(5)])),
+        text((forced([5]), vec![Some(5)])),
         "input 1: expected a target or none for each of 2 emitted rows, got 1"
     );
     assert_eq!(
-        text((forced(&[5]), vec![Some(5), Some(9)])),
+        text((forced([5]), vec![Some(5), Some(9)])),
         "input 1, row 1: expected a target below 9, got 9"
     );
     assert_eq!(
@@ -243,15 +239,12 @@ fn invalid_examples_are_errors_that_name_the_input() {
         "input 1 awaits a computed value, which has no gradient: train translators with \
          Stop::Forced"
     );
-    assert!(text((forced(&[99]), vec![None, None])).starts_with("input 1: call of decoder:"));
+    assert!(text((forced([99]), vec![None, None])).starts_with("input 1: call of decoder:"));
 }
 
 #[test]
 fn translations_along_given_words_emit_a_row_for_each_word_and_the_end() {
-    let sizes = NmtSizes { source: 9, target: 9, embed: 3, hidden: 3 };
-    let model = LstmNmt::new(sizes).unwrap();
-    let mut rng = Random::seed_from_u64(1);
-    let parameters = Parameters::random(model.network(), &mut rng);
+    let (model, parameters) = translator();
     let mut engine = Engine::new(model, parameters).unwrap();
     let greedy = SourceSentence { words: vec![4, 5], stop: Stop::After(4) };
     let rows = engine.run(std::slice::from_ref(&greedy)).unwrap().remove(0);

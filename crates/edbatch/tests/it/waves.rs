@@ -9,17 +9,15 @@ use std::sync::Arc;
 use edbatch::Engine;
 use edbatch::cuda::{CommandList, PhaseTable, check_phases, check_waves, phases, waves};
 use edbatch::models::{
-    BiLstmTagger, LstmNmt, Model, ModelConfig, ModelName, NmtSizes, TaggerSizes, TreeGru, TreeLstm,
-    TreeSizes, Zoo, build_vocabularies, inputs,
+    Model, ModelConfig, ModelName, TreeGru, TreeLstm, Zoo, build_vocabularies, inputs,
 };
-use edbatch_graph::{Dag, Network, NodeId, Schedule};
-use edbatch_layout::{
-    CellPlan, CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, Want, check,
-};
+use edbatch_graph::{Network, Schedule};
+use edbatch_layout::{CellPlan, CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, check};
 use edbatch_policy::Scheduler;
-use edbatch_runtime::Parameters;
-use edbatch_testing::shared;
-use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+use edbatch_testing::{every_value, shared};
+
+use crate::fn_model::random;
+use crate::small::{TREES, nmt, tagger};
 
 /// Totals of the command lists of a data set.
 #[derive(Default)]
@@ -42,7 +40,7 @@ fn count(
     let lexicon = Arc::new(gathered.lexicon);
     let model = Zoo::new(&config, &lexicon).unwrap();
     let program = Program::new(model.network().clone(), style).unwrap().fold_tables(folded);
-    let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(1));
+    let parameters = random(model.network(), 1);
     let all: Vec<_> = inputs(&lexicon, &path).unwrap().map(Result::unwrap).collect();
     let mut engine = Engine::new(model, parameters).unwrap();
     let (mut planner, mut scheduler) = (Planner::new(Lifetimes::Distinct), scheduler());
@@ -52,8 +50,7 @@ fn count(
     for inputs in all.chunks(64) {
         for graph in engine.graphs(inputs).unwrap() {
             scheduler.schedule(&graph, &mut schedule);
-            let nodes = (0..graph.nodes()).map(NodeId::new);
-            let wanted: Vec<_> = nodes.map(|node| (node.into(), Want::Elements)).collect();
+            let wanted = every_value(&graph);
             let (graph, schedule) = (&graph, &schedule);
             let mini_batch = MiniBatch { program: &program, graph, schedule, wanted: &wanted };
             planner.plan(&mini_batch, &mut plan).unwrap();
@@ -144,15 +141,11 @@ fn phases_of(network: &Arc<Network>) -> String {
 /// the reset state of a GRU or the hidden layer of an output.
 #[test]
 fn an_lstm_is_one_phase_and_a_gru_is_two() {
-    let trees = TreeSizes { vocabulary: 9, embed: 4, hidden: 4, classes: 2 };
-    let tagger = TaggerSizes { vocabulary: 9, embed: 4, hidden: 4, layers: 1, mlp: 4, tags: 3 };
-    let translator = NmtSizes { source: 9, target: 9, embed: 4, hidden: 4 };
-    let translator = LstmNmt::new(translator).unwrap();
     let cells = [
-        phases_of(TreeLstm::new(trees).unwrap().network()),
-        phases_of(TreeGru::new(trees).unwrap().network()),
-        phases_of(BiLstmTagger::new(tagger).unwrap().network()),
-        phases_of(translator.network()),
+        phases_of(TreeLstm::new(TREES).unwrap().network()),
+        phases_of(TreeGru::new(TREES).unwrap().network()),
+        phases_of(tagger(1).network()),
+        phases_of(nmt().network()),
     ];
     let expected = [
         "leaf 1, node 1, output 1",

@@ -7,13 +7,14 @@ use edbatch_runtime::{ParameterError, Parameters};
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 
+use crate::small::goldens;
+
 /// A tensor of a file: name, type, shape, bytes.
 type Entry = (String, Dtype, Vec<usize>, Vec<u8>);
 
 /// A model, and the tensors of its weights file.
 fn model() -> (FolderModel, Vec<Entry>) {
-    let goldens = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small");
-    let folder = Folder::read(goldens.join("tree_lstm")).unwrap();
+    let folder = Folder::read(goldens().join("tree_lstm")).unwrap();
     let bytes = std::fs::read(folder.weights()).unwrap();
     let file = SafeTensors::deserialize(&bytes).unwrap();
     let entry = |(name, view): (&str, TensorView<'_>)| {
@@ -136,9 +137,8 @@ fn a_missing_tensor_is_shown_with_the_one_that_ends_alike() {
 /// The error of `load` for the small tree model after a change of its files.
 fn load_error(change: impl FnOnce(&Path)) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let goldens = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small/tree_lstm");
     for file in ["config.json", "vocab.txt", "weights.safetensors"] {
-        std::fs::copy(goldens.join(file), folder.path().join(file)).unwrap();
+        std::fs::copy(goldens().join("tree_lstm").join(file), folder.path().join(file)).unwrap();
     }
     change(folder.path());
     edbatch::load(folder.path()).unwrap_err().to_string()
@@ -175,8 +175,7 @@ fn wrong_shapes_are_errors_even_with_the_right_number_of_elements() {
 
 #[test]
 fn truncated_files_are_errors() {
-    let goldens = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small");
-    let bytes = std::fs::read(goldens.join("tree_lstm/weights.safetensors")).unwrap();
+    let bytes = std::fs::read(goldens().join("tree_lstm/weights.safetensors")).unwrap();
     let (model, _) = model();
     for end in (0..bytes.len()).step_by(97) {
         let error = Parameters::from_safetensors(model.network(), &bytes[..end]).unwrap_err();

@@ -5,6 +5,9 @@
 #[path = "../it/emulated.rs"]
 #[allow(dead_code)]
 mod emulated;
+#[path = "../it/fn_model.rs"]
+#[allow(dead_code)]
+mod fn_model;
 #[cfg(feature = "cuda")]
 mod launches;
 mod parts;

@@ -1,56 +1,36 @@
 //! Parts of a mini-batch are on the tracks of the threads that run them.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Barrier};
+use std::sync::Barrier;
 
-use edbatch::models::{Build, BuildError, Model};
+use edbatch::models::{Build, Model};
 use edbatch::{ChromeTrace, Engine, EngineOptions};
-use edbatch_graph::{Kind, Network, Shape, Value};
-use edbatch_runtime::Parameters;
-use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+use edbatch_graph::{Network, Shape};
+
+use crate::fn_model::{FnModel, random};
 
 /// A chain of three steps. The first and the last input of the mini-batch wait for each other,
 /// which forces two threads to work at the same time.
-struct Rendezvous {
-    network: Arc<Network>,
-    step: Kind,
-    start: Value,
-    last: usize,
-    barrier: Barrier,
-}
-
-impl Rendezvous {
-    fn new(last: usize) -> Self {
-        let mut network = Network::new();
-        let state = network.record("state", [("h", Shape::Vector(8))]).unwrap();
-        let start = network.initial(state, &["h0"]).unwrap();
-        let step = network.cell("step", state, |cell| {
-            let [h] = cell.one("previous", state);
-            vec![cell.parameter("u", &[8, 8]).matmul(h).tanh()]
-        });
-        let (step, barrier) = (step.unwrap(), Barrier::new(2));
-        Self { network: Arc::new(network), step, start, last, barrier }
-    }
-}
-
-impl Model for Rendezvous {
-    type Input = usize;
-
-    fn network(&self) -> &Arc<Network> {
-        &self.network
-    }
-
-    async fn build(&self, build: &Build<'_>, input: &usize) -> Result<(), BuildError> {
-        if *input == 0 || *input == self.last {
-            self.barrier.wait();
+fn rendezvous(last: usize) -> impl Model<Input = usize> {
+    let mut network = Network::new();
+    let state = network.record("state", [("h", Shape::Vector(8))]).unwrap();
+    let start = network.initial(state, &["h0"]).unwrap();
+    let step = network.cell("step", state, |cell| {
+        let [h] = cell.one("previous", state);
+        vec![cell.parameter("u", &[8, 8]).matmul(h).tanh()]
+    });
+    let (step, barrier) = (step.unwrap(), Barrier::new(2));
+    FnModel::new(network, move |build: &Build<'_>, input: &usize| {
+        if *input == 0 || *input == last {
+            barrier.wait();
         }
-        let mut state = self.start;
+        let mut state = start;
         for _ in 0..3 {
-            state = build.call(self.step, &[], &[state])?;
+            state = build.call(step, &[], &[state])?;
         }
         build.emit(state);
         Ok(())
-    }
+    })
 }
 
 #[test]
@@ -58,8 +38,8 @@ fn parts_are_slices_on_the_threads_that_run_them() {
     let trace = ChromeTrace::new(Vec::new());
     tracing::subscriber::set_global_default(trace.clone()).unwrap();
     let inputs: Vec<usize> = (0..16).collect();
-    let model = Rendezvous::new(15);
-    let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(3));
+    let model = rendezvous(15);
+    let parameters = random(model.network(), 3);
     let options = EngineOptions::new().threads(2);
     let mut engine = Engine::with_options(model, parameters, options).unwrap();
     assert_eq!(engine.parts(&inputs).len(), 2);

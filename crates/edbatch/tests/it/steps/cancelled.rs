@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use edbatch::models::{CallList, CallLists, Targets};
 use edbatch::{Rows, TrainError, Trainer, TrainerOptions};
 use edbatch_graph::{Network, Shape};
-use edbatch_runtime::{Parameters, StillWanted};
-use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+use edbatch_runtime::StillWanted;
+
+use crate::fn_model::random;
 
 /// Returns a trainer of a network with a table and dropout.
 fn trainer(threads: usize) -> (Trainer<CallLists>, Arc<Network>) {
@@ -21,7 +22,7 @@ fn trainer(threads: usize) -> (Trainer<CallLists>, Arc<Network>) {
     });
     step.unwrap();
     let network = Arc::new(network);
-    let parameters = Parameters::random(&network, &mut Xoshiro256PlusPlus::seed_from_u64(1));
+    let parameters = random(&network, 1);
     let options = TrainerOptions::new().threads(threads).seed(5);
     let model = CallLists::new(network.clone());
     (Trainer::with_options(model, parameters, options).unwrap(), network)
