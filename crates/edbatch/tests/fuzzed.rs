@@ -15,45 +15,29 @@ mod seeds;
 
 use seeds::run;
 
-#[test]
-fn readers() {
-    run("readers", bodies::readers::run, cases(256));
+/// Declares a test for each target, with the number of changes.
+macro_rules! targets {
+    ($($target:ident: $changes:literal,)*) => {
+        $(#[test]
+        fn $target() {
+            run(stringify!($target), bodies::$target::run, cases($changes));
+        })*
+    };
 }
 
-#[test]
-fn models() {
-    run("models", bodies::models::run, cases(64));
+targets! {
+    readers: 256,
+    models: 64,
+    policies: 256,
+    graphs: 256,
+    pq_trees: 256,
+    layouts: 64,
+    network_file: 256,
+    call_lists: 256,
 }
 
-#[test]
-fn policies() {
-    run("policies", bodies::policies::run, cases(256));
-}
-
-#[test]
-fn graphs() {
-    run("graphs", bodies::graphs::run, cases(256));
-}
-
-#[test]
-fn pq_trees() {
-    run("pq_trees", bodies::pq_trees::run, cases(256));
-}
-
-#[test]
-fn layouts() {
-    run("layouts", bodies::layouts::run, cases(64));
-}
-
-#[test]
-fn network_file() {
-    run("network_file", bodies::network_file::run, cases(256));
-}
-
-#[test]
-fn call_lists() {
-    run("call_lists", bodies::call_lists::run, cases(256));
-}
+#[cfg(feature = "cuda")]
+targets! { networks: 16, }
 
 #[test]
 #[ignore = "takes minutes"]
@@ -111,10 +95,4 @@ fn assert_peak_memory(limit: u64) {
     let peak = kib.parse::<u64>().unwrap() << 10;
     println!("peak memory: {} MB", peak / 1_000_000);
     assert!(peak <= limit, "{peak} bytes, expected at most {limit}");
-}
-
-#[cfg(feature = "cuda")]
-#[test]
-fn networks() {
-    run("networks", bodies::networks::run, cases(16));
 }
