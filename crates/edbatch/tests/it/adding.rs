@@ -2,16 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use edbatch_graph::Function;
 
+use crate::architecture::root;
+
 /// Files of a library that use a function or an optimizer, but need no line for another one.
 const SHARED: [(&str, &str); 1] = [("erf", "crates/edbatch-graph/src/compose.rs")];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().into()
-}
 
 fn page() -> String {
     fs::read_to_string(root().join("docs/adding.md")).unwrap()

@@ -5,55 +5,24 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The workspace's crates that each crate may depend on, outside of tests.
-const ALLOWED: [(&str, &[&str]); 13] = [
-    ("crates/pqtree", &[]),
-    ("crates/edbatch-graph", &[]),
-    ("datasets", &[]),
-    ("crates/edbatch-policy", &["edbatch-graph"]),
-    ("crates/edbatch-layout", &["edbatch-graph", "pqtree"]),
-    ("crates/edbatch-runtime", &["edbatch-graph", "edbatch-layout"]),
-    ("crates/edbatch-cuda", &["edbatch-graph", "edbatch-layout", "edbatch-runtime"]),
-    ("crates/edbatch-models", &["edbatch-graph"]),
-    ("crates/edbatch-zoo", &["edbatch-datasets", "edbatch-graph", "edbatch-models"]),
-    (
-        "crates/edbatch",
-        &[
-            "edbatch-cuda",
-            "edbatch-datasets",
-            "edbatch-graph",
-            "edbatch-layout",
-            "edbatch-models",
-            "edbatch-policy",
-            "edbatch-runtime",
-            "edbatch-zoo",
-        ],
-    ),
-    (
-        "crates/edbatch-cli",
-        &[
-            "edbatch",
-            "edbatch-datasets",
-            "edbatch-graph",
-            "edbatch-layout",
-            "edbatch-policy",
-            "edbatch-runtime",
-        ],
-    ),
-    (
-        "crates/edbatch-testing",
-        &[
-            "edbatch-datasets",
-            "edbatch-graph",
-            "edbatch-layout",
-            "edbatch-policy",
-            "edbatch-runtime",
-        ],
-    ),
-    ("crates/edbatch-python", &["edbatch", "edbatch-cli"]),
+/// The workspace's crates that each crate may depend on, outside of tests, without `edbatch-`.
+const ALLOWED: [(&str, &str); 13] = [
+    ("crates/pqtree", ""),
+    ("crates/edbatch-graph", ""),
+    ("datasets", ""),
+    ("crates/edbatch-policy", "graph"),
+    ("crates/edbatch-layout", "graph pqtree"),
+    ("crates/edbatch-runtime", "graph layout"),
+    ("crates/edbatch-cuda", "graph layout runtime"),
+    ("crates/edbatch-models", "graph"),
+    ("crates/edbatch-zoo", "datasets graph models"),
+    ("crates/edbatch", "cuda datasets graph layout models policy runtime zoo"),
+    ("crates/edbatch-cli", "edbatch datasets graph layout policy runtime"),
+    ("crates/edbatch-testing", "datasets graph layout policy runtime"),
+    ("crates/edbatch-python", "edbatch cli"),
 ];
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
@@ -88,7 +57,9 @@ fn crates_depend_only_on_what_the_architecture_allows() {
         let manifest = fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap();
         for name in dependencies(&manifest) {
             let ours = name.starts_with("edbatch") || name == "pqtree";
-            assert!(!ours || allowed.contains(&name), "{folder} must not depend on {name}");
+            let short = name.strip_prefix("edbatch-").unwrap_or(name);
+            let allowed = allowed.split(' ').any(|allowed| allowed == short);
+            assert!(!ours || allowed, "{folder} must not depend on {name}");
         }
     }
 }

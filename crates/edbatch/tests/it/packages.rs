@@ -1,7 +1,9 @@
 //! Every published crate has the files and the metadata that registries need.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::architecture::root;
 
 const PUBLISHED: [&str; 11] = [
     "crates/edbatch",
@@ -16,10 +18,6 @@ const PUBLISHED: [&str; 11] = [
     "crates/pqtree",
     "datasets",
 ];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

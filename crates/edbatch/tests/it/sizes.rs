@@ -1,34 +1,23 @@
 //! Files have at most 400 lines, with their tests, and functions at most 80.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use crate::architecture;
 
 /// The most lines of a file, with its tests.
 const FILE: usize = 400;
 /// The most lines of a function outside of tests.
 const FUNCTION: usize = 80;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().into()
-}
-
-/// The paths of all Rust files from the root, in order.
-fn sources() -> Vec<String> {
-    let mut folders = ["benches", "crates", "datasets", "xtask"].map(PathBuf::from).to_vec();
-    let mut files = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(root().join(&folder)).unwrap() {
-            let entry = entry.unwrap();
-            let path = folder.join(entry.file_name());
-            if entry.file_type().unwrap().is_dir() && !path.ends_with("target") {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                files.push(path.display().to_string());
-            }
-        }
-    }
+/// The paths of all Rust files and their texts, in order of their paths.
+fn sources() -> impl Iterator<Item = (String, String)> {
+    let folders = ["benches", "crates", "datasets", "xtask"].iter();
+    let files =
+        folders.flat_map(|folder| architecture::sources(&architecture::root().join(folder)));
+    let mut files: Vec<PathBuf> = files.collect();
     files.sort();
-    files
+    files.into_iter().map(|path| (path.display().to_string(), fs::read_to_string(path).unwrap()))
 }
 
 /// The functions of a file and their lines. rustfmt puts the brace that ends a function at its own
@@ -57,21 +46,20 @@ fn functions(text: &str) -> Vec<(&str, usize)> {
 
 #[test]
 fn files_are_short() {
-    let sources = sources();
+    let sources: Vec<_> = sources().collect();
     assert!(sources.len() > 300, "the scan found only {} files", sources.len());
-    let lines = |path: &String| fs::read_to_string(root().join(path)).unwrap().lines().count();
-    let long: Vec<&String> = sources.iter().filter(|path| lines(path) > FILE).collect();
+    let long = sources.iter().filter(|(_, text)| text.lines().count() > FILE);
+    let long: Vec<&String> = long.map(|(path, _)| path).collect();
     assert!(long.is_empty(), "files of more than {FILE} lines: {long:?}");
 }
 
 #[test]
 fn functions_are_short() {
     let mut long = Vec::new();
-    for path in sources() {
+    for (path, text) in sources() {
         if path.contains("/tests/") || path.ends_with("/tests.rs") {
             continue;
         }
-        let text = fs::read_to_string(root().join(&path)).unwrap();
         let found = functions(&text).into_iter().filter(|(_, length)| *length > FUNCTION);
         long.extend(found.map(|(name, _)| format!("{path} {name}")));
     }
