@@ -33,6 +33,18 @@ fn levels() -> Vec<Level> {
     levels
 }
 
+/// Returns what was compiled. Without a compiler, counts a skipped test and returns `None`.
+#[track_caller]
+fn compiled_or_skip<T>(compiled: Result<T, CudaError>) -> Option<T> {
+    match compiled {
+        Err(error @ CudaError::NoCompiler { .. }) => {
+            edbatch_testing::skip(&error.to_string());
+            None
+        }
+        compiled => Some(compiled.unwrap_or_else(|error| panic!("{error}"))),
+    }
+}
+
 /// A compiled source on a device.
 struct Kernel<D: Device> {
     device: D,
@@ -82,18 +94,8 @@ impl Kernel<Emulated> {
         wave: &str,
         options: &[&'static str],
     ) -> Option<Self> {
-        match Self::new(
-            Emulated::with_options(seed, options).with_size(64, RESIDENT),
-            functions,
-            wave,
-        ) {
-            Ok(kernel) => Some(kernel),
-            Err(error @ CudaError::NoCompiler { .. }) => {
-                edbatch_testing::skip(&error.to_string());
-                None
-            }
-            Err(error) => panic!("{error}"),
-        }
+        let device = Emulated::with_options(seed, options).with_size(64, RESIDENT);
+        compiled_or_skip(Self::new(device, functions, wave))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use crate::CudaError;
+use super::compiled_or_skip;
 use crate::cpp::{Folder, compile};
 
 /// Each of 16 threads writes a number, waits at a barrier, and reads all numbers. With an argument
@@ -49,13 +49,7 @@ int main(int count, char**) {
 fn barriers(arguments: &[&str]) -> Option<String> {
     let folder = Folder::new().unwrap();
     let options = ["-std=c++17", "-O1", "-pthread"];
-    let program = match compile(&folder.path, BARRIERS, &options, "barriers") {
-        Err(error @ CudaError::NoCompiler { .. }) => {
-            edbatch_testing::skip(&error.to_string());
-            return None;
-        }
-        compiled => compiled.unwrap(),
-    };
+    let program = compiled_or_skip(compile(&folder.path, BARRIERS, &options, "barriers"))?;
     let output = Command::new(program).args(arguments).output().unwrap();
     let (said, errors) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

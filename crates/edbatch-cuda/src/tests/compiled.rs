@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use super::source;
+use super::{compiled_or_skip, source};
 use crate::binary::{Binary, ResourceUsage};
 use crate::cpp::{self, Folder};
 use crate::device::{Kernel, Source};
@@ -162,14 +162,8 @@ fn built(
     let version = [format!("-DMAJOR={major}"), format!("-DMINOR={minor}")];
     let options = ["-shared", "-fPIC", &version[0], &version[1]];
     let (folder, name) = (candidates[0].parent()?, candidates[0].file_name()?.to_str()?);
-    match cpp::compile(folder, OTHER, &options, name) {
-        Ok(_) => Some(Compiler::find(candidates)),
-        Err(error @ CudaError::NoCompiler { .. }) => {
-            edbatch_testing::skip(&error.to_string());
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    compiled_or_skip(cpp::compile(folder, OTHER, &options, name))?;
+    Some(Compiler::find(candidates))
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::compiled_or_skip;
 use crate::CudaError;
 use crate::device::{Arguments, Device, Kernel, MemorySide, Source, TeamArguments, TeamPart};
 use crate::emulated::{Emulated, EmulatedProgram, HostMemory};
@@ -103,13 +104,7 @@ impl Subject {
     fn new(sms: u32) -> Option<Self> {
         let device = Arc::new(Emulated::new(1).with_size(sms, 0));
         let source = Source { text: SUMS.to_string(), kernel: Kernel::Plan };
-        let program = match device.compile(&source, None) {
-            Err(error @ CudaError::NoCompiler { .. }) => {
-                edbatch_testing::skip(&error.to_string());
-                return None;
-            }
-            compiled => compiled.unwrap(),
-        };
+        let program = compiled_or_skip(device.compile(&source, None))?;
         let places = memory(&device, &[0, BLOCKS], MemorySide::Device);
         Some(Self { device, program, places })
     }

@@ -81,6 +81,18 @@ const MAX_STACK: usize = 128;
 /// The maximum number of lines of PTX of a function: the compile time grows with it.
 const MAX_LINES: usize = 5_000;
 
+/// Returns what was compiled. Without a compiler, counts a skipped test and returns `None`.
+#[track_caller]
+fn compiled_or_skip<T>(compiled: Result<T, CudaError>) -> Option<T> {
+    match compiled {
+        Err(error @ CudaError::NoCompiler { .. }) => {
+            edbatch_testing::skip(&error.to_string());
+            None
+        }
+        compiled => Some(compiled.unwrap()),
+    }
+}
+
 /// Compiles a network for an architecture, checks that no function spills registers, and returns
 /// the largest number of registers and of lines of a function. Returns `None` without a compiler.
 fn compiled(
@@ -90,13 +102,7 @@ fn compiled(
     what: &str,
 ) -> Option<(usize, usize)> {
     let program = Program::new(network.clone(), style).unwrap();
-    let kernels = match cuda::compile(&program, &CudaOptions::new(), architecture) {
-        Err(error @ CudaError::NoCompiler { .. }) => {
-            edbatch_testing::skip(&error.to_string());
-            return None;
-        }
-        compiled => compiled.unwrap(),
-    };
+    let kernels = compiled_or_skip(cuda::compile(&program, &CudaOptions::new(), architecture))?;
     let usage = kernels.usage.expect("the log contains it");
     let lines = kernels.longest_function;
     eprintln!("{what}, {architecture}, {style:?}: {usage}; {lines} lines");
@@ -120,12 +126,7 @@ fn models_compile(architecture: &str, style: CellStyle, hidden: usize) -> Vec<us
 #[test]
 fn the_probe_kernel_compiles_without_spilling() {
     for architecture in ["sm_80", "sm_90", "sm_100"] {
-        let kernel = match cuda::measure::compile(architecture) {
-            Err(error @ CudaError::NoCompiler { .. }) => {
-                return edbatch_testing::skip(&error.to_string());
-            }
-            compiled => compiled.unwrap(),
-        };
+        let Some(kernel) = compiled_or_skip(cuda::measure::compile(architecture)) else { return };
         let usage = kernel.usage.expect("the log contains it");
         assert_eq!((usage.spilled, usage.stack), (0, 0), "{architecture}");
         assert!(usage.registers <= 64, "{architecture}: {}", usage.registers);
