@@ -9,7 +9,7 @@ use crate::support::{Scratch, goldens_small};
 /// of columns to the indices of the elements.
 fn plant(scratch: &Scratch, name: &str, value: f32, elements: impl Fn(usize) -> Vec<usize>) {
     let file = "model/weights.safetensors";
-    let mut weights = std::fs::read(scratch.path(file)).unwrap();
+    let mut weights = scratch.bytes(file);
     let length = u64::from_le_bytes(weights[..8].try_into().unwrap()) as usize;
     let header: serde_json::Value = serde_json::from_slice(&weights[8..8 + length]).unwrap();
     let (_, tensor) =
@@ -31,7 +31,7 @@ fn folder(scratch: &Scratch) -> (usize, usize) {
     for file in ["config.json", "vocab.txt", "trees.txt", "weights.safetensors"] {
         scratch.write(&format!("model/{file}"), std::fs::read(golden.join(file)).unwrap());
     }
-    let text = |name: &str| std::fs::read_to_string(scratch.path(name)).unwrap();
+    let text = |name: &str| scratch.text(name);
     let (trees, words) = (text("model/trees.txt"), text("model/vocab.txt"));
     let contains = |line: &str, word: &str| line.contains(&format!(" {word})"));
     let only = words.lines().enumerate().skip(1).find_map(|(row, word)| {

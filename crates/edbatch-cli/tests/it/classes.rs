@@ -1,7 +1,5 @@
 //! Classes by number and by name, from `init` to `infer --indices`.
 
-use std::fs;
-
 use serde_json::Value;
 
 use crate::support::Scratch;
@@ -18,10 +16,7 @@ const LATTICES: &str = r#"{"chars": ["a", "b"], "words": [[0, 1, "ab"]], "tags":
 
 /// Runs `init`, and returns its notice.
 fn init(scratch: &Scratch, model: &str, dir: &str, input: &str) -> String {
-    let output = scratch.run(&["init", model, dir, "--hidden", "8", "--input", input]);
-    let notice = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{notice}");
-    notice
+    scratch.notice(&["init", model, dir, "--hidden", "8", "--input", input])
 }
 
 /// Trains, evaluates and runs a model.
@@ -34,7 +29,7 @@ fn train(scratch: &Scratch, dir: &str, input: &str) -> (String, String, Vec<u8>)
     let words = ["gradients", &out, "--input", input, "--output", "@g.safetensors"];
     scratch.ok(&words);
     let indices = scratch.ok(&["infer", &out, "--input", input, "--indices"]);
-    (metrics, indices, fs::read(scratch.path("g.safetensors")).unwrap())
+    (metrics, indices, scratch.bytes("g.safetensors"))
 }
 
 #[test]
@@ -46,13 +41,13 @@ fn names_of_classes_give_the_results_of_their_numbers() {
     assert_eq!(notice, "edbatch: 3 classes, named in classes.txt, 4 words\n");
     let notice = init(&scratch, "tree_lstm", "@numbered", "@numbered.txt");
     assert_eq!(notice, "edbatch: 3 classes, 4 words\n");
-    let text = fs::read_to_string(scratch.path("named/classes.txt")).unwrap();
+    let text = scratch.text("named/classes.txt");
     assert_eq!(text, "neu\npos\nneg\n");
     assert!(!scratch.path("numbered/classes.txt").exists());
 
     let (metrics, named, gradients) = train(&scratch, "@named", "@named.txt");
     assert!(metrics.starts_with("accuracy: 1.0000\nloss: "), "{metrics}");
-    let copied = fs::read_to_string(scratch.path("named-trained/classes.txt")).unwrap();
+    let copied = scratch.text("named-trained/classes.txt");
     assert_eq!(copied, text);
     let first: Value = serde_json::from_str(named.lines().next().unwrap()).unwrap();
     assert_eq!(first["classes"], serde_json::json!(["neu", "neu", "pos", "pos", "pos"]));
@@ -66,7 +61,7 @@ fn names_of_classes_give_the_results_of_their_numbers() {
 
     // Call lists have the numbers.
     scratch.ok(&["export", "@named", "@network", "--input", "@named.txt"]);
-    let calls = fs::read_to_string(scratch.path("network/calls.jsonl")).unwrap();
+    let calls = scratch.text("network/calls.jsonl");
     let targets = |line: &str| serde_json::from_str::<Value>(line).unwrap()["targets"].clone();
     let targets: Vec<Value> = calls.lines().map(targets).collect();
     let expected = [serde_json::json!([0, 0, 1, 1, 1]), serde_json::json!([0, 2, 2]), Value::Null];

@@ -29,9 +29,7 @@ fn exported_models_have_the_same_outputs() {
         let folder = goldens_small().join(model);
         let scratch = Scratch::new("export");
         let (dir, awaits) = (folder.to_str().unwrap(), model == "lstm_nmt");
-        let output = scratch.run(&["export", dir, "@network"]);
-        let message = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.success(), "{message}");
+        let message = scratch.notice(&["export", dir, "@network"]);
         assert_eq!(message.contains("awaits computed values"), awaits, "{message}");
         let files = if awaits { &FILES[1..] } else { &FILES };
         assert_eq!(names(&scratch.path("network")), files, "{model}");
@@ -73,12 +71,12 @@ fn exported_targets_have_the_same_gradients() {
         scratch.init(model);
         let (_, file, _) = MODELS.into_iter().find(|(name, ..)| *name == model).unwrap();
         scratch.ok(&["export", "@model", "@network"]);
-        let lines = fs::read_to_string(scratch.path("network/calls.jsonl")).unwrap();
+        let lines = scratch.text("network/calls.jsonl");
         assert!(lines.contains("\"targets\""), "{lines}");
         let gradients = |dir: &str, input: &str| {
             let words = ["gradients", dir, "--input", input, "--output", "@out.safetensors"];
             scratch.ok(&words);
-            fs::read(scratch.path("out.safetensors")).unwrap()
+            scratch.bytes("out.safetensors")
         };
         let original = gradients("@model", &format!("@{file}"));
         assert_eq!(gradients("@network", "@network/calls.jsonl"), original, "{model}");
@@ -122,7 +120,7 @@ fn one_bad_line_in_a_mini_batch_leaves_the_others() {
     let scratch = Scratch::new("export-record");
     scratch.init("tree_lstm");
     scratch.ok(&["export", "@model", "@network"]);
-    let good = fs::read_to_string(scratch.path("network/calls.jsonl")).unwrap();
+    let good = scratch.text("network/calls.jsonl");
     let mut lines: Vec<&str> = good.lines().cycle().take(64).collect();
     scratch.write("good.jsonl", lines.join("\n"));
     lines[40] = "{\"calls\": [[\"leaf\", 1000000]], \"emit\": [0]}";
@@ -160,7 +158,7 @@ fn faults_of_folders_name_the_file() {
     assert!(error.contains("bad.txt:1:15"), "{error}");
     assert_eq!(scratch.names(), before, "no partial folder is left");
 
-    let network = fs::read_to_string(scratch.path("network/network.json")).unwrap();
+    let network = scratch.text("network/network.json");
     scratch.write("network/network.json", network.replace("\"tanh\"", "\"tan\""));
     let error = scratch.error(&["infer", "@network"]);
     assert!(error.contains("network.json:") && error.contains("got \"tan\" (cell leaf"), "{error}");
@@ -180,10 +178,7 @@ fn shards_notice_a_changed_network() {
     scratch.ok(&["export", "@model", "@network"]);
     let run = |shard: &str| {
         let words = ["infer", "@network", "--shard", shard, "--output-dir", "@out"];
-        let output = scratch.run(&words);
-        let message = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.success(), "{message}");
-        message
+        scratch.notice(&words)
     };
     run("0/2");
     assert!(run("0/2").contains("already done"));
@@ -192,7 +187,7 @@ fn shards_notice_a_changed_network() {
     let whole = scratch.ok(&["infer", "@network"]);
     assert_eq!(scratch.ok(&["shards", "cat", "@out"]), whole);
 
-    let network = fs::read_to_string(scratch.path("network/network.json")).unwrap();
+    let network = scratch.text("network/network.json");
     let changed = network.replacen("\"tanh\"", "\"relu\"", 1);
     assert_ne!(network, changed);
     scratch.write("network/network.json", changed);

@@ -7,7 +7,7 @@ fn constant_tagger(scratch: &Scratch, tagged: &str, tag: &str) {
     scratch.write("tagged.txt", tagged);
     let words = ["init", "bilstm_tagger", "@model", "--hidden", "4", "--input", "@tagged.txt"];
     scratch.ok(&words);
-    let tags = std::fs::read_to_string(scratch.path("model/tags.txt")).unwrap();
+    let tags = scratch.text("model/tags.txt");
     let chosen = tags.lines().position(|line| line == tag).unwrap();
     let count = tags.lines().count();
     // All other weights are 0. The bias of the scores is the last tensor with a value per tag.

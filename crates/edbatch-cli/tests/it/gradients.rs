@@ -50,7 +50,7 @@ fn gradients_of_nine_models_equal_those_of_pytorch() {
         let run = |more: &[&str]| -> Vec<u8> {
             let words = ["gradients", folder, "--input", input, "--output", "@out.safetensors"];
             scratch.ok(&[&words[..], &["--stats", "@stats.json"], more].concat());
-            fs::read(scratch.path("out.safetensors")).unwrap()
+            scratch.bytes("out.safetensors")
         };
         let expected = fs::read(dir.join("gradients.safetensors")).unwrap();
         let loss: Value =
@@ -65,8 +65,7 @@ fn gradients_of_nine_models_equal_those_of_pytorch() {
         ] {
             let got = run(more);
             compare(&expected, &got, &format!("{folder} {more:?}"));
-            let stats: Value =
-                serde_json::from_slice(&fs::read(scratch.path("stats.json")).unwrap()).unwrap();
+            let stats = scratch.json("stats.json");
             let [expected, found] = [&loss, &stats].map(|value| value["loss"].as_f64().unwrap());
             assert!((expected - found).abs() <= 1e-6 * expected, "{folder}: {found}");
             for count in ["terms", "instances"] {
@@ -101,7 +100,7 @@ fn failures_name_the_file_and_leave_no_output() {
     let policy = [&words("@trees.txt")[..], &["--backend", "interpret", "--policy", "depth"]];
     let error = scratch.error_of_usage(&policy.concat());
     assert!(error.contains("which has no batches"), "{error}");
-    let weights = fs::read(scratch.path("model/weights.safetensors")).unwrap();
+    let weights = scratch.bytes("model/weights.safetensors");
     let mut spoilt = weights.clone();
     let end = spoilt.len();
     spoilt[end - 400..]
@@ -141,13 +140,13 @@ fn gradients_have_no_dropout() {
     let rates = ["@trees.txt", "--dropout", "0.5", "--dropout-output", "0.25"];
     scratch.ok(&[&init[..], &rates].concat());
     scratch.ok(&["export", "@dropped", "@network"]);
-    let network = fs::read_to_string(scratch.path("network/network.json")).unwrap();
+    let network = scratch.text("network/network.json");
     assert!(network.contains("\"dropout\""), "{network}");
     let gradients = |model: &str, input: &str, more: &[&str]| {
         let words = ["gradients", model, "--input", input, "--output", "@g", "--stats", "@s"];
         scratch.ok(&[&words[..], more].concat());
-        let stats: Value = serde_json::from_slice(&fs::read(scratch.path("s")).unwrap()).unwrap();
-        (stats["loss"].as_f64().unwrap(), fs::read(scratch.path("g")).unwrap())
+        let stats = scratch.json("s");
+        (stats["loss"].as_f64().unwrap(), scratch.bytes("g"))
     };
     let (loss, expected) = gradients("@model", "@trees.txt", &[]);
     for (model, input) in [("@dropped", "@trees.txt"), ("@network", "@network/calls.jsonl")] {

@@ -125,8 +125,8 @@ fn words_outside_a_lattice_are_an_error() {
 fn errors_of_model_folders_name_the_file() {
     let scratch = Scratch::new("folders");
     scratch.init("tree_lstm");
-    let weights = fs::read(scratch.path("model/weights.safetensors")).unwrap();
-    let config = fs::read_to_string(scratch.path("model/config.json")).unwrap();
+    let weights = scratch.bytes("model/weights.safetensors");
+    let config = scratch.text("model/config.json");
     let with = |name: &str, contents: &[u8], expected: &[&str]| {
         let before = fs::read(scratch.path("model").join(name)).unwrap();
         fs::write(scratch.path("model").join(name), contents).unwrap();
@@ -236,7 +236,7 @@ fn a_run_out_of_memory_is_an_error_under_every_limit() {
     let infer = ["infer", "@model", "--batch", "2000", "--output", "@out", "--threads"];
     let expected = {
         scratch.ok(&[&infer[..], &["1"]].concat());
-        fs::read(scratch.path("out")).unwrap()
+        scratch.bytes("out")
     };
     let runs = |threads: &'static str| {
         let mut ended = [0, 0];
@@ -254,7 +254,7 @@ fn a_run_out_of_memory_is_an_error_under_every_limit() {
                 .unwrap();
             let message = String::from_utf8(output.stderr).unwrap();
             match output.status.code() {
-                Some(0) => assert_eq!(fs::read(scratch.path("out")).unwrap(), expected),
+                Some(0) => assert_eq!(scratch.bytes("out"), expected),
                 Some(1) => assert_eq!(message.lines().count(), 1, "{limit} kB: {message}"),
                 // The system cannot load the program.
                 Some(127) if limit < 40_000 => {}

@@ -118,6 +118,6 @@ fn marks_of_shards_record_the_option() {
     let again = said(&with);
     assert!(again.contains("(run again: the arithmetic was "), "{again}");
     assert!(said(&with).contains("already done"));
-    assert_eq!(fs::read_to_string(scratch.path("out/part-00000.jsonl")).unwrap(), expected);
+    assert_eq!(scratch.text("out/part-00000.jsonl"), expected);
     assert!(said(&words).contains(", indices)"));
 }

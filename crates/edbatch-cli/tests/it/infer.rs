@@ -33,9 +33,8 @@ fn results_and_statistics_are_written_to_files() {
     scratch.init("tree_lstm");
     let expected = scratch.ok(&["infer", "@model"]);
     assert_eq!(scratch.ok(&["infer", "@model", "--output", "@out", "--stats", "@stats"]), "");
-    assert_eq!(std::fs::read_to_string(scratch.path("out")).unwrap(), expected);
-    let stats = std::fs::read_to_string(scratch.path("stats")).unwrap();
-    let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+    assert_eq!(scratch.text("out"), expected);
+    let stats = scratch.json("stats");
     assert_eq!(stats["instances"], 8);
     assert!(stats["bound"].as_u64() <= stats["batches"].as_u64());
     assert!(stats["batches"].as_u64() < stats["nodes"].as_u64());
@@ -201,8 +200,7 @@ fn statistics_report_a_missed_opportunity() {
     let scratch = Scratch::new("missed");
     scratch.init("tree_lstm");
     scratch.ok(&["infer", "@model", "--policy", "depth", "--output", "@out", "--stats", "@stats"]);
-    let stats = std::fs::read_to_string(scratch.path("stats")).unwrap();
-    let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+    let stats = scratch.json("stats");
     assert_eq!(stats["missed"]["kind"], "output");
     let kinds = stats["kinds"].as_array().unwrap();
     let output = kinds.iter().find(|kind| kind["kind"] == "output").unwrap();
@@ -252,7 +250,7 @@ fn arc_files_are_read() {
     let got = lines(&scratch.ok(&["infer", "@model"]));
     assert_eq!(got.iter().map(|line| line.logits.len()).collect::<Vec<_>>(), [2, 0]);
     assert_eq!(got[0].logits[0].len(), 7, "labels up to 6");
-    let count = |file| std::fs::read_to_string(scratch.path(file)).unwrap().lines().count();
+    let count = |file| scratch.text(file).lines().count();
     assert_eq!((count("model/chars.txt"), count("model/words.txt")), (9, 41));
     // Word numbers that have no row are <unk>, the same as number 0.
     scratch.write("b.arcs.txt", "1\n2\n0 0\n0\n1 0 99\n");
@@ -276,6 +274,6 @@ fn init_is_deterministic() {
         names(&scratch.path("a")),
         ["config.json", "tags.txt", "vocab.txt", "weights.safetensors"]
     );
-    let vocabulary = std::fs::read_to_string(scratch.path("a/vocab.txt")).unwrap();
+    let vocabulary = scratch.text("a/vocab.txt");
     assert!(vocabulary.starts_with("<unk>\nta\nda\nce\n"), "{vocabulary}");
 }

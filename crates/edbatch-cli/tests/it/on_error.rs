@@ -9,7 +9,7 @@ fn an_invalid_line_is_recorded_and_others_do_not_change() {
     for model in ["tree_lstm", "tree_lstm_2type"] {
         let scratch = Scratch::new(&format!("record-{model}"));
         scratch.init(model);
-        let trees = std::fs::read_to_string(scratch.path("trees.txt")).unwrap();
+        let trees = scratch.text("trees.txt");
         let mut bad: Vec<&[u8]> = trees.lines().map(str::as_bytes).collect();
         (bad[0], bad[4], bad[6]) = (b"", b"(2 (2 a) (2 b)", b"(2 \xe4)");
         let bad = bad.join(&b'\n');
@@ -52,7 +52,7 @@ fn an_invalid_line_is_recorded_and_others_do_not_change() {
 fn a_truncated_file_ends_the_run() {
     let scratch = Scratch::new("record-cut");
     scratch.init("tree_lstm");
-    let trees = std::fs::read_to_string(scratch.path("trees.txt")).unwrap();
+    let trees = scratch.text("trees.txt");
     let whole = gz(trees.repeat(50).as_bytes());
     scratch.write("cut.gz", &whole[..whole.len() / 2]);
     let words = ["infer", "@model", "--input", "@cut.gz", "--on-error", "record"];

@@ -1,7 +1,5 @@
 //! Policies on the command line: `learn`, `schedule`, and `infer --policy`.
 
-use std::fs;
-
 use serde_json::Value;
 
 use crate::support::{Scratch, difference};
@@ -13,9 +11,10 @@ const GRAPH: &str = "9\n7 0\n7 0\n8 2 0 1\n7 0\n8 2 2 3\n7 0\n8 2 5 5\n100 1 4\n
 const FRONTIERS: [&str; 5] =
     ["0: 4 7 ready", "1: 2 8 ready", "2: 1 8 ready", "2: 1 100 ready", "3: 2 100 ready"];
 
-/// Reads the file of a learned policy.
-fn file(scratch: &Scratch, name: &str) -> Value {
-    serde_json::from_str(&fs::read_to_string(scratch.path(name)).unwrap()).unwrap()
+/// The report of `schedule` on a graph with a policy.
+fn scheduled(scratch: &Scratch, graph: &str, policy: &str) -> Value {
+    let report = scratch.ok(&["schedule", graph, "--policy", policy, "--json"]);
+    serde_json::from_str(&report).unwrap()
 }
 
 /// The same seed writes the same file, and no policy changes a result.
@@ -39,7 +38,7 @@ fn every_method_learns_a_policy_for_a_model() {
                 for (line, start) in report.lines().zip(starts) {
                     assert!(line.starts_with(start), "{report}");
                 }
-                let learned = file(&scratch, &output[1..]);
+                let learned = scratch.json(&output[1..]);
                 let encoding = learned["encoding"].as_str().unwrap();
                 let is_learned = !encoding.starts_with("critical");
                 let start = if is_learned { "the learned " } else { encoding };
@@ -47,19 +46,19 @@ fn every_method_learns_a_policy_for_a_model() {
                 assert_eq!(learned["states"] != serde_json::json!([]), is_learned);
                 assert!(is_learned || method.is_empty(), "{report}");
             }
-            let [a, b] = ["a.json", "b.json"].map(|file| fs::read(scratch.path(file)).unwrap());
+            let [a, b] = ["a.json", "b.json"].map(|file| scratch.bytes(file));
             assert_eq!(a, b, "the same seed");
             let learned = scratch.ok(&["infer", "@model", "--policy", "@a.json"]);
             assert_eq!(learned, expected, "{model}, {method:?}");
         }
         // Of a table without states every state is unseen, and a policy without a table has none.
-        let mut table = file(&scratch, "a.json");
+        let mut table = scratch.json("a.json");
         table["states"] = serde_json::json!([]);
         scratch.write("none.json", table.to_string());
         for (policy, share) in [("@none.json", 1), ("critical:pair", 0)] {
             let words = ["infer", "@model", "--policy", policy, "--stats", "@stats"];
             assert_eq!(scratch.ok(&words), expected);
-            let stats = file(&scratch, "stats");
+            let stats = scratch.json("stats");
             assert_eq!(stats["unseen"], share * stats["batches"].as_u64().unwrap(), "{stats}");
         }
         let reference = scratch.ok(&["infer", "@model", "--backend", "interpret"]);
@@ -77,10 +76,8 @@ fn learned_policy_is_compared_with_what_needs_no_learning_on_unseen_graphs() {
     }
     // The batches of each policy on the graphs 3, 6 and 9, which are set aside.
     let unseen = |policy: &str| -> (u64, Option<u64>) {
-        let reports = ["@3.txt", "@6.txt", "@9.txt"].map(|graph| -> Value {
-            let report = scratch.ok(&["schedule", graph, "--policy", policy, "--json"]);
-            serde_json::from_str::<Value>(&report).unwrap()[0].take()
-        });
+        let graphs = ["@3.txt", "@6.txt", "@9.txt"];
+        let reports = graphs.map(|graph| scheduled(&scratch, graph, policy)[0].take());
         let sum =
             |field: &str| reports.iter().map(|report| report[field].as_u64()).sum::<Option<_>>();
         (sum("batches").unwrap(), sum("unseen"))
@@ -113,7 +110,7 @@ fn learned_policy_is_compared_with_what_needs_no_learning_on_unseen_graphs() {
     let written = format!("written: {best}, which needs no learning: no better rule was learned");
     check(&report, &["episodes: 0\n", "weights: 0\n", on, &written]);
     assert!(!report.contains("learned "), "{report}");
-    assert_eq!(file(&scratch, "p.json")["encoding"], best);
+    assert_eq!(scratch.json("p.json")["encoding"], best);
     // Five mini-batches are too few to set three aside.
     let report = learn(&files[..5], &["--episodes", "90"]);
     assert!(report.contains("compared on 5 mini-batches of the selection"), "{report}");
@@ -124,7 +121,7 @@ fn learned_policy_is_compared_with_what_needs_no_learning_on_unseen_graphs() {
     check(&report, &[on, "written: the learned table, ", " % more batches than ", &unknown]);
     let report = learn(&files, &[&q[..], &["--or-critical"]].concat());
     check(&report, &["states: 0\n", on, "written: an empty table, "]);
-    assert_eq!(file(&scratch, "p.json")["states"], serde_json::json!([]));
+    assert_eq!(scratch.json("p.json")["states"], serde_json::json!([]));
     let (all, unknown) = unseen("@p.json");
     assert_eq!(unknown, Some(all), "an empty table has no state");
 }
@@ -225,15 +222,14 @@ fn policy_learned_on_graphs_schedules_other_graphs() {
         let words =
             ["learn", "@one.txt", "@two.txt", "--output", "@p.json", "--encoding", encoding];
         scratch.ok(&words);
-        let learned = file(&scratch, "p.json");
+        let learned = scratch.json("p.json");
         assert_eq!(learned["encoding"], encoding);
         assert!(!learned["states"].as_array().unwrap().is_empty(), "{encoding}");
         assert_eq!(learned["kinds"], serde_json::json!(["7", "8", "9", "100"]));
         // The policy critical decides about unknown kinds.
         scratch.write("three.txt", GRAPH.replace("100", "55"));
         for graph in ["@one.txt", "@three.txt"] {
-            let report = scratch.ok(&["schedule", graph, "--policy", "@p.json", "--json"]);
-            let report: Value = serde_json::from_str(&report).unwrap();
+            let report = scheduled(&scratch, graph, "@p.json");
             assert_eq!(report[0]["bound"], 4);
             assert!(report[0]["batches"].as_u64() <= Some(5), "no worse than by depth");
         }
@@ -259,7 +255,7 @@ fn schedule_prints_and_draws_batches() {
     assert_eq!((&report[1]["batches"], &report[1]["proved"]), (&5.into(), &false.into()));
     // By depth the outputs run in two batches, and one of them is in the same wave as node 4.
     assert_eq!((&report[1]["waves"], &report[1]["depth"]), (&4.into(), &4.into()));
-    let picture = fs::read_to_string(scratch.path("s.svg")).unwrap();
+    let picture = scratch.text("s.svg");
     assert!(picture.starts_with("<svg") && picture.ends_with("</svg>\n"), "{picture}");
     assert_eq!(picture.matches(">n").count(), 9, "a box per node");
     let ready = picture.lines().filter_map(|line| line.split_once("<title>before batch "));
@@ -276,13 +272,11 @@ fn search_proves_schedules_that_exceed_the_bound() {
     // Chains of kinds 0 1 1, 1 0 1 and 1 1 0: no schedule reaches the bound of 3.
     let scratch = Scratch::new("proves");
     scratch.write("graph", "9\n0 0\n1 1 0\n1 1 1\n1 0\n0 1 3\n1 1 4\n1 0\n1 1 6\n0 1 7\n");
-    let report = scratch.ok(&["schedule", "@graph", "--policy", "beam:64", "--json"]);
-    let report: Value = serde_json::from_str(&report).unwrap();
+    let report = scheduled(&scratch, "@graph", "beam:64");
     assert_eq!((&report[0]["batches"], &report[0]["bound"]), (&5.into(), &3.into()));
     assert_eq!(report[0]["proved"], true);
     for policy in ["exact", "exact:60", "beam:64:60"] {
-        let report = scratch.ok(&["schedule", "@graph", "--policy", policy, "--json"]);
-        let report: Value = serde_json::from_str(&report).unwrap();
+        let report = scheduled(&scratch, "@graph", policy);
         assert_eq!(report[0]["policy"], policy);
         assert_eq!((&report[0]["batches"], &report[0]["proved"]), (&5.into(), &true.into()));
     }

@@ -168,7 +168,7 @@ fn files_in_the_way_are_errors() {
 fn invalid_marks_are_reported() {
     let scratch = many("shards-marks", 1);
     ["0/3", "1/3", "2/3"].iter().for_each(|number| drop(scratch.ok(&shard(number))));
-    let good = fs::read_to_string(scratch.path("out/part-00001.done")).unwrap();
+    let good = scratch.text("out/part-00001.done");
     let more = good.replace("\"of\":3", "\"of\":4294967295");
     for invalid in ["", "{}", "[1]", "\u{0}", &good[..good.len() / 2], &good.repeat(2), &more] {
         scratch.write("out/part-00001.done", invalid);

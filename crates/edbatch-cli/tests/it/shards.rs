@@ -99,11 +99,7 @@ fn a_completed_shard_is_not_run_again() {
     let scratch = Scratch::new("shards-again");
     scratch.init("tree_lstm");
     scratch.write("more.txt", MODELS[0].2);
-    let said = |words: &[&str]| {
-        let output = scratch.run(words);
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stderr).unwrap()
-    };
+    let said = |words: &[&str]| scratch.notice(words);
     for inputs in [&["@trees.txt"][..], &["@more.txt", "@trees.txt"]] {
         let words = shard(inputs, "1/2", &[]);
         let first = said(&words);
@@ -129,7 +125,7 @@ fn a_completed_shard_is_not_run_again() {
     assert!(said(&words).contains("(run again: the arithmetic was "));
     let words = shard(&["@more.txt", "@trees.txt"], "1/3", &["--precision", "bf16"]);
     assert!(said(&words).contains("(run again: the arithmetic was interpret"));
-    let mark = fs::read_to_string(scratch.path("out/part-00001.done")).unwrap();
+    let mark = scratch.text("out/part-00001.done");
     let portable = if Level::detect() == Level::Portable { ", portable" } else { "" };
     assert!(mark.contains(&format!("\"arithmetic\":\"bf16{portable}\"")), "{mark}");
     scratch.write("out/part-00001.done", "no mark");
@@ -187,8 +183,8 @@ fn missing_shards_are_listed() {
     for number in ["0/9", "3/9", "7/9"] {
         scratch.ok(&shard(&["@trees.txt"], number, &[]));
     }
-    scratch.write("out/part-00003.jsonl", fs::read(scratch.path("out/part-00007.jsonl")).unwrap());
-    scratch.write("out/part-00007.done", fs::read(scratch.path("out/part-00000.done")).unwrap());
+    scratch.write("out/part-00003.jsonl", scratch.bytes("out/part-00007.jsonl"));
+    scratch.write("out/part-00007.done", scratch.bytes("out/part-00000.done"));
     let got = problems(&scratch);
     let lines: Vec<&str> = got.lines().collect();
     assert_eq!(lines[0], "shards 1 to 2: not done");
@@ -206,8 +202,7 @@ fn checksums_in_marks_equal_sha256sum() {
     scratch.init("tree_lstm");
     scratch.write("t.gz", gz(MODELS[0].2.as_bytes()));
     scratch.ok(&shard(&["@t.gz"], "1/2", &[]));
-    let mark = fs::read_to_string(scratch.path("out/part-00001.done")).unwrap();
-    let mark: serde_json::Value = serde_json::from_str(&mark).unwrap();
+    let mark = scratch.json("out/part-00001.done");
     for (what, file) in [("input", "t.gz"), ("output", "out/part-00001.jsonl")] {
         let mut command = std::process::Command::new("sha256sum");
         let Ok(output) = command.arg(scratch.path(file)).output() else {

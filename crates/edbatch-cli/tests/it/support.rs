@@ -1,11 +1,12 @@
 //! Runs the command in a temporary folder.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use edbatch_datasets::fixtures::text;
 use edbatch_testing::names;
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// The models, each with the name and the text of the file that `init` uses.
@@ -55,6 +56,18 @@ impl Scratch {
         self.path(name)
     }
 
+    pub(crate) fn bytes(&self, name: impl AsRef<Path>) -> Vec<u8> {
+        fs::read(self.0.path().join(name)).unwrap()
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        String::from_utf8(self.bytes(name)).unwrap()
+    }
+
+    pub(crate) fn json(&self, name: &str) -> Value {
+        serde_json::from_slice(&self.bytes(name)).unwrap()
+    }
+
     /// Returns the names of all files, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         names(self.0.path())
@@ -83,6 +96,14 @@ impl Scratch {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// Runs a command that must succeed. Returns its standard error.
+    pub(crate) fn notice(&self, words: &[&str]) -> String {
+        let output = self.run(words);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{words:?}: {message}");
+        message
+    }
+
     /// Runs a command that must fail with a single line on standard error. Returns the line.
     pub(crate) fn error(&self, words: &[&str]) -> String {
         let output = self.run(words);
@@ -106,7 +127,7 @@ impl Scratch {
         let path = self.path("model/weights.safetensors");
         let mut bytes = fs::read(&path).unwrap();
         let header = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
-        let tensors: serde_json::Value = serde_json::from_slice(&bytes[8..header]).unwrap();
+        let tensors: Value = serde_json::from_slice(&bytes[8..header]).unwrap();
         for (name, tensor) in tensors.as_object().unwrap() {
             let offset = |index| tensor["data_offsets"][index].as_u64().map(|at| at as usize);
             let (Some(start), Some(end)) = (offset(0), offset(1)) else { continue };
@@ -146,7 +167,7 @@ pub(crate) struct Line {
 
 pub(crate) fn lines(text: &str) -> Vec<Line> {
     let read = |line: &str| {
-        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        let value: Value = serde_json::from_str(line).unwrap();
         let names = value.get("tags").or(value.get("tokens"));
         Line {
             id: value["id"].as_u64().unwrap() as usize,

@@ -7,14 +7,9 @@ use crate::support::{MODELS, Scratch, gz, init};
 /// A byte order mark.
 const MARK: &str = "\u{feff}";
 
-/// Returns a text file.
-fn read(scratch: &Scratch, name: &str) -> String {
-    fs::read_to_string(scratch.path(name)).unwrap()
-}
-
 /// Puts a byte order mark in front of a file.
 fn mark(scratch: &Scratch, name: &str) {
-    let text = read(scratch, name);
+    let text = scratch.text(name);
     scratch.write(name, format!("{MARK}{text}"));
 }
 
@@ -45,14 +40,14 @@ fn byte_order_marks_are_skipped() {
         }
         assert!(scratch.ok(&["infer", "@plain"]) == expected, "{model}");
         scratch.ok(&[&gradients[..], &["@marks"]].concat());
-        let [unmarked, marks] = ["unmarked", "marks"].map(|g| fs::read(scratch.path(g)).unwrap());
+        let [unmarked, marks] = ["unmarked", "marks"].map(|g| scratch.bytes(g));
         assert!(unmarked == marks, "{model}");
         for shard in ["0/2", "1/2"] {
             scratch.ok(&["infer", "@plain", "--shard", shard, "--output-dir", "@shards"]);
         }
         assert!(scratch.ok(&["shards", "cat", "@shards"]) == expected, "{model}");
         let compressed = format!("@{file}.gz");
-        scratch.write(&compressed[1..], gz(read(&scratch, file).as_bytes()));
+        scratch.write(&compressed[1..], gz(scratch.text(file).as_bytes()));
         assert!(scratch.ok(&["infer", "@plain", "--input", &compressed]) == expected, "{model}");
     }
 }
@@ -92,12 +87,12 @@ fn tabs_separate_in_trees_and_in_texts_to_translate() {
     let scratch = Scratch::new("tabs");
     scratch.write("trees", "(1\t(0\ta)\t(1 b))\n\t(0 a)\t\n");
     assert_eq!(init(&scratch, "tree_lstm", "@model", &["@trees"]), "edbatch: 2 classes, 2 words\n");
-    assert_eq!(read(&scratch, "model/vocab.txt"), "<unk>\na\nb\n");
+    assert_eq!(scratch.text("model/vocab.txt"), "<unk>\na\nb\n");
     scratch.write("source", "a\tb  c\n\td\t\n");
     scratch.write("target", "x\ty\n\t\n");
     init(&scratch, "lstm_nmt", "@translator", &["@source", "@target"]);
-    assert_eq!(read(&scratch, "translator/src_vocab.txt"), "<unk>\n<s>\n</s>\na\nb\nc\nd\n");
-    assert_eq!(read(&scratch, "translator/tgt_vocab.txt"), "<unk>\n<s>\n</s>\nx\ny\n");
+    assert_eq!(scratch.text("translator/src_vocab.txt"), "<unk>\n<s>\n</s>\na\nb\nc\nd\n");
+    assert_eq!(scratch.text("translator/tgt_vocab.txt"), "<unk>\n<s>\n</s>\nx\ny\n");
     let spaces = scratch.ok(&["infer", "@translator"]);
     scratch.write("source", "a b c\nd\n");
     assert_eq!(scratch.ok(&["infer", "@translator"]), spaces);
@@ -164,9 +159,9 @@ fn carriage_returns_enter_no_name() {
     let scratch = Scratch::new("returns");
     scratch.write("tagged", "Anna|PER runs|O\r\r\nAnna|PER\r\r\n");
     init(&scratch, "bilstm_tagger", "@model", &["@tagged"]);
-    assert_eq!(read(&scratch, "model/tags.txt"), "PER\nO\n");
+    assert_eq!(scratch.text("model/tags.txt"), "PER\nO\n");
     for name in ["vocab.txt", "tags.txt"] {
-        let text = read(&scratch, &format!("model/{name}")).replace('\n', "\r\r\n");
+        let text = scratch.text(&format!("model/{name}")).replace('\n', "\r\r\n");
         scratch.write(&format!("model/{name}"), text);
     }
     let metric = ["evaluate", "@model", "--input", "@tagged", "--metric", "accuracy"];

@@ -1,9 +1,5 @@
 //! Labels, empty lines and special words in text files: what is trained on, and what is an error.
 
-use std::fs;
-
-use serde_json::Value;
-
 use crate::support::{Scratch, init};
 
 /// Returns the loss, the number of terms and the number of instances of `gradients`. Checks that
@@ -13,8 +9,7 @@ fn loss(scratch: &Scratch, files: &[&str]) -> (f64, u64, u64) {
     let mut found = Vec::new();
     for backend in ["cpu", "interpret"] {
         scratch.ok(&[&gradients[..], &[backend], files].concat());
-        let stats: Value =
-            serde_json::from_slice(&fs::read(scratch.path("stats")).unwrap()).unwrap();
+        let stats = scratch.json("stats");
         let number = |key: &str| stats[key].as_u64().unwrap();
         found.push((stats["loss"].as_f64().unwrap(), number("terms"), number("instances")));
     }
@@ -100,11 +95,11 @@ fn minus_one_among_names_is_a_name() {
     scratch.write("in", "(pos (-1 a) (-2 b))\n");
     let notice = init(&scratch, "tree_lstm", "@model", &["@in"]);
     assert_eq!(notice, "edbatch: 3 classes, named in classes.txt, 2 words\n");
-    assert_eq!(fs::read_to_string(scratch.path("model/classes.txt")).unwrap(), "-1\n-2\npos\n");
+    assert_eq!(scratch.text("model/classes.txt"), "-1\n-2\npos\n");
     assert_eq!(loss(&scratch, &["--input", "@in"]).1, 3);
     scratch.write("tagged", "a|-1 b|0\n");
     init(&scratch, "bilstm_tagger", "@model", &["@tagged"]);
-    assert_eq!(fs::read_to_string(scratch.path("model/tags.txt")).unwrap(), "-1\n0\n");
+    assert_eq!(scratch.text("model/tags.txt"), "-1\n0\n");
 }
 
 #[test]
@@ -122,7 +117,7 @@ fn numbers_far_beyond_the_size_of_a_file_are_refused() {
     }
     scratch.write("x.arcs.txt", "1\n3\n0 1 0\n0\n1 0 1\n2 1 2 0 65535\n");
     init(&scratch, "lattice_gru", "@model", &["@x.arcs.txt"]);
-    let words = fs::read_to_string(scratch.path("model/words.txt")).unwrap();
+    let words = scratch.text("model/words.txt");
     assert_eq!(words.lines().count(), 65_536);
     // Without a vocabulary for them, such numbers are unknown.
     scratch.write("y.arcs.txt", "1\n2\n0 1\n0\n1 0 4294967295\n");
@@ -208,7 +203,7 @@ fn the_ends_of_sentences_are_unknown_words_in_texts() {
     scratch.write("source", "a <s> b </s> a\n");
     scratch.write("target", "x </s> y <s>\n");
     init(&scratch, "lstm_nmt", "@model", &["@source", "@target"]);
-    let words = fs::read_to_string(scratch.path("model/tgt_vocab.txt")).unwrap();
+    let words = scratch.text("model/tgt_vocab.txt");
     assert_eq!(words, "<unk>\n<s>\n</s>\nx\ny\n");
     let files = ["--input", "@source", "--targets", "@target"];
     let special = (loss(&scratch, &files), scratch.ok(&["infer", "@model"]));

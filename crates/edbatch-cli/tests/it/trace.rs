@@ -72,8 +72,7 @@ fn traced(scratch: &Scratch, words: &[&str]) -> (BTreeMap<String, Vec<Slice>>, V
     let expected = scratch.ok(&words);
     let more = ["--trace", "@trace.json", "--stats", "@stats"];
     assert_eq!(scratch.ok(&[&words[..], &more].concat()), expected, "{words:?}");
-    let [trace, stats] =
-        ["trace.json", "stats"].map(|name| fs::read_to_string(scratch.path(name)).unwrap());
+    let [trace, stats] = ["trace.json", "stats"].map(|name| scratch.text(name));
     (tracks(&trace), serde_json::from_str(&stats).unwrap())
 }
 
@@ -147,7 +146,7 @@ fn a_shard_writes_a_trace_only_if_it_runs() {
     scratch.init("tree_lstm");
     let shard = ["infer", "@model", "--shard", "1/2", "--output-dir", "@out", "--trace", "@trace"];
     scratch.ok(&shard);
-    let trace = tracks(&fs::read_to_string(scratch.path("trace")).unwrap());
+    let trace = tracks(&scratch.text("trace"));
     assert_eq!(count(&trace, "mini-batch"), 1);
     fs::remove_file(scratch.path("trace")).unwrap();
     scratch.ok(&shard);

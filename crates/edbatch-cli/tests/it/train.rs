@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use edbatch_datasets::fixtures::text;
 use edbatch_testing::names;
@@ -13,20 +14,11 @@ pub(crate) const CHECKPOINT: &str = "checkpoint.safetensors";
 pub(crate) const WEIGHTS: &str = "weights.safetensors";
 
 /// The words of a run on the trees of `scratch`, which trains `@model` into `@trained`.
-pub(crate) const TREES: [&str; 12] = [
-    "train",
-    "@model",
-    "--input",
-    "@trees.txt",
-    "--valid",
-    "@trees.txt",
-    "--output",
-    "@trained",
-    "--batch",
-    "3",
-    "--rate",
-    "0.01",
-];
+pub(crate) static TREES: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let words = "train @model --input @trees.txt --valid @trees.txt --output @trained --batch 3 \
+                 --rate 0.01";
+    words.split(' ').collect()
+});
 
 pub(crate) fn trees(test: &str) -> Scratch {
     let scratch = Scratch::new(test);
@@ -34,7 +26,7 @@ pub(crate) fn trees(test: &str) -> Scratch {
     scratch
 }
 
-pub(crate) fn with(words: &[&'static str], more: &[&'static str]) -> Vec<&'static str> {
+pub(crate) fn with<'a>(words: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
     [words, more].concat()
 }
 
@@ -44,7 +36,7 @@ pub(crate) fn trained(scratch: &Scratch) -> [Vec<u8>; 2] {
 }
 
 pub(crate) fn log(scratch: &Scratch, file: &str) -> Vec<Value> {
-    let text = fs::read_to_string(scratch.path(file)).unwrap();
+    let text = scratch.text(file);
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
@@ -230,7 +222,7 @@ fn wrong_options_are_errors_that_say_what_is_expected() {
         ("@labels.txt", "labels.txt:1:"),
         ("@absent.txt", "absent.txt"),
     ] {
-        let mut words = TREES;
+        let mut words = TREES.clone();
         words[3] = file;
         let error = scratch.error(&words);
         assert!(error.contains(expected), "{error}");
@@ -270,7 +262,7 @@ fn models_with_dropout_train_and_go_on_to_the_same_weights() {
     // The same weights, and the same outputs.
     let infer = |dir: &'static str| {
         scratch.ok(&["infer", dir, "--input", "@trees.txt", "--output", "@out.jsonl"]);
-        fs::read(scratch.path("out.jsonl")).unwrap()
+        scratch.bytes("out.jsonl")
     };
     assert!(infer("@plain") == infer("@model"));
     let run = |words: &[&'static str]| {
@@ -284,7 +276,7 @@ fn models_with_dropout_train_and_go_on_to_the_same_weights() {
     run(&with(&TREES, &["--epochs", "2"]));
     scratch.ok(&with(&TREES, &["--epochs", "3", "--resume"]));
     assert!(trained(&scratch) == expected, "resumed");
-    let mut words = TREES;
+    let mut words = TREES.clone();
     words[1] = "@plain";
     assert!(run(&with(&words, &["--epochs", "3"]))[0] != expected[0], "without dropout");
     scratch.ok(&["export", "@model", "@network", "--input", "@trees.txt"]);

@@ -11,26 +11,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::support::{MODELS, Scratch};
-
-const CHECKPOINT: &str = "checkpoint.safetensors";
-const WEIGHTS: &str = "weights.safetensors";
+use crate::train::{CHECKPOINT, WEIGHTS, trees, with};
 
 /// A run that trains the model in its own folder.
 const HERE: [&str; 6] = ["train", "@model", "--input", "@trees.txt", "--valid", "@trees.txt"];
-
-fn trees(test: &str) -> Scratch {
-    let scratch = Scratch::new(test);
-    scratch.init("tree_lstm");
-    scratch
-}
-
-fn with<'a>(words: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
-    [words, more].concat()
-}
-
-fn read(scratch: &Scratch, file: &str) -> Vec<u8> {
-    fs::read(scratch.path(file)).unwrap()
-}
 
 /// Starts a command.
 fn start(scratch: &Scratch, words: &[&str]) -> Child {
@@ -69,14 +53,14 @@ fn examples_that_count_nothing_are_refused_before_the_first_update() {
     scratch.write("none.txt", "(_ (_ a) (_ b))\n");
     scratch.write("no-root.txt", "(_ (1 a) (_ b))\n");
     scratch.ok(&with(&HERE, &["--epochs", "1"]));
-    let before = [WEIGHTS, CHECKPOINT].map(|name| read(&scratch, &format!("model/{name}")));
+    let before = [WEIGHTS, CHECKPOINT].map(|name| scratch.bytes(format!("model/{name}")));
     let refused = |words: &[&str], expected: &str| {
         let output = scratch.run(words);
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{words:?}: {error}");
         assert!(error.contains(expected) && output.stdout.is_empty(), "{words:?}: {error}");
         assert!(!scratch.path("trained").exists());
-        let after = [WEIGHTS, CHECKPOINT].map(|name| read(&scratch, &format!("model/{name}")));
+        let after = [WEIGHTS, CHECKPOINT].map(|name| scratch.bytes(format!("model/{name}")));
         assert!(after == before && scratch.path("model").read_dir().unwrap().count() == 4);
     };
     for output in [&[][..], &["--output", "@trained"]] {
@@ -126,9 +110,9 @@ fn a_log_may_lie_in_the_new_folder() {
         }
         let words = with(&HERE, &["--output", "@new", "--log", "@new/log.jsonl"]);
         scratch.ok(&with(&words, &["--epochs", "2"]));
-        assert_eq!(String::from_utf8(read(&scratch, "new/log.jsonl")).unwrap().lines().count(), 2);
+        assert_eq!(scratch.text("new/log.jsonl").lines().count(), 2);
         scratch.ok(&with(&words, &["--epochs", "3", "--resume"]));
-        assert_eq!(String::from_utf8(read(&scratch, "new/log.jsonl")).unwrap().lines().count(), 3);
+        assert_eq!(scratch.text("new/log.jsonl").lines().count(), 3);
         let names = edbatch_testing::names(&scratch.path("new"));
         let expected = [CHECKPOINT, "config.json", "log.jsonl", "vocab.txt", WEIGHTS];
         assert_eq!(names, expected);
@@ -147,10 +131,9 @@ fn the_rate_in_the_log_is_the_one_at_the_start_of_the_epoch() {
     let more = ["--epochs", "2", "--batch", "2", "--warmup", "250", "--checkpoint-every", "1"];
     let words = [&words[..], &more, &["--threads", "1", "--schedule", "step:1:0.5"]].concat();
     let rates = |output: &str, log: &str, more: &[&str]| -> (Vec<f64>, String) {
-        let done = scratch.run(&[&words[..], &["--output", output, "--log", log], more].concat());
-        let message = String::from_utf8(done.stderr).unwrap();
-        assert!(done.status.success(), "{message}");
-        let text = fs::read_to_string(scratch.path(&log[1..])).unwrap();
+        let words = [&words[..], &["--output", output, "--log", log], more].concat();
+        let message = scratch.notice(&words);
+        let text = scratch.text(&log[1..]);
         let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         (lines.map(|line| line["rate"].as_f64().unwrap()).collect(), message)
     };
@@ -170,9 +153,7 @@ fn the_rate_in_the_log_is_the_one_at_the_start_of_the_epoch() {
     let (got, message) = rates("@cut", "@cut.jsonl", &["--resume"]);
     assert!(!message.contains("after 0 mini-batches"), "{message}");
     assert_eq!(got, expected, "{message}");
-    assert!(
-        read(&scratch, "cut/weights.safetensors") == read(&scratch, "whole/weights.safetensors")
-    );
+    assert!(scratch.bytes("cut/weights.safetensors") == scratch.bytes("whole/weights.safetensors"));
 }
 
 #[test]
@@ -180,21 +161,20 @@ fn a_second_run_that_is_killed_at_its_start_is_not_resumed_as_the_first() {
     let scratch = trees("second-run");
     let words = with(&HERE, &["--epochs", "3", "--threads", "1"]);
     scratch.ok(&words);
-    let first = read(&scratch, "model/weights.safetensors");
+    let first = scratch.bytes("model/weights.safetensors");
     let names = || edbatch_testing::names(&scratch.path("model"));
     let all = names();
     let (mut second, _pipe) = start_at_pipe(&scratch, &words);
     second.kill().unwrap();
     assert!(second.wait_with_output().unwrap().stdout.is_empty());
-    let resumed = scratch.run(&with(&words, &["--resume"]));
-    let message = String::from_utf8(resumed.stderr).unwrap();
-    assert!(message.contains("no checkpoint in ") && resumed.status.success(), "{message}");
-    let got = read(&scratch, "model/weights.safetensors");
+    let message = scratch.notice(&with(&words, &["--resume"]));
+    assert!(message.contains("no checkpoint in "), "{message}");
+    let got = scratch.bytes("model/weights.safetensors");
     // Nothing is left over, and the second run was not interrupted here.
     assert_eq!(names(), all);
     scratch.write("model/weights.safetensors", &first);
     scratch.ok(&words);
-    assert!(got != first && got == read(&scratch, "model/weights.safetensors"));
+    assert!(got != first && got == scratch.bytes("model/weights.safetensors"));
 }
 
 #[test]
@@ -217,7 +197,7 @@ fn two_runs_do_not_train_one_folder() {
     // The model may be read.
     scratch.ok(&["infer", "@model", "--output", "@out"]);
     scratch.ok(&with(&words, &["--output", "@copy"]));
-    pipe.write_all(&read(&scratch, "trees.txt")).unwrap();
+    pipe.write_all(&scratch.bytes("trees.txt")).unwrap();
     drop(pipe);
     let output = first.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

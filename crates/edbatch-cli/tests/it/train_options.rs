@@ -11,7 +11,7 @@ const TREES: [&str; 6] = ["train", "@model", "--input", "@trees.txt", "--valid",
 fn options_that_train_nothing_or_are_given_twice_are_wrong_usage() {
     let scratch = Scratch::new("train-nothing");
     scratch.init("tree_lstm");
-    let before = fs::read(scratch.path("model/weights.safetensors")).unwrap();
+    let before = scratch.bytes("model/weights.safetensors");
     let all = ["--group", "embed=0", "--group", "leaf=0", "--group", "node=0", "--group", "out=0"];
     for (more, expected) in [
         (&["--group", "=0"][..], "--group <PREFIX=FACTOR>': expected PREFIX=FACTOR"),
@@ -37,7 +37,7 @@ fn options_that_train_nothing_or_are_given_twice_are_wrong_usage() {
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{more:?}: {error}");
         assert!(error.contains(expected) && output.stdout.is_empty(), "{more:?}: {error}");
-        assert!(fs::read(scratch.path("model/weights.safetensors")).unwrap() == before);
+        assert!(scratch.bytes("model/weights.safetensors") == before);
     }
     // A part of the parameters may be frozen, and a longer prefix wins.
     scratch.ok(&[&TREES[..], &all[..6], &["--epochs", "1"]].concat());

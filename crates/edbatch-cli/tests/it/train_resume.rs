@@ -16,28 +16,10 @@ use crate::train::{CHECKPOINT, TREES, WEIGHTS, log, trained, trees, with};
 fn killed_runs_go_on_to_the_same_weights() {
     let scratch = trees("train-killed");
     scratch.write("many.txt", text::BINARY_TREES.repeat(20));
-    let words = [
-        "train",
-        "@model",
-        "--input",
-        "@many.txt",
-        "--valid",
-        "@trees.txt",
-        "--output",
-        "@trained",
-        "--epochs",
-        "4",
-        "--log",
-        "@log",
-        "--checkpoint-every",
-        "3",
-        "--schedule",
-        "plateau:0.5:0",
-        "--optimizer",
-        "sgd:momentum=0.9",
-        "--threads",
-        "2",
-    ];
+    let words = "train @model --input @many.txt --valid @trees.txt --output @trained --epochs 4 \
+                 --log @log --checkpoint-every 3 --schedule plateau:0.5:0 \
+                 --optimizer sgd:momentum=0.9 --threads 2";
+    let words: Vec<&str> = words.split(' ').collect();
     let resume = [&words[..], &["--resume"]].concat();
     let without_times = |mut line: Value| {
         let line = line.as_object_mut().unwrap();
@@ -63,9 +45,7 @@ fn killed_runs_go_on_to_the_same_weights() {
             left += 1;
             scratch.ok(&["infer", "@trained", "--input", "@trees.txt", "--output", "@out"]);
         }
-        let output = scratch.run(&resume);
-        let message = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.success(), "{message}");
+        let message = scratch.notice(&resume);
         within_epochs += usize::from(
             message.contains("goes on in epoch") && !message.contains(", after 0 mini-batches"),
         );
@@ -85,8 +65,8 @@ fn runs_go_on_for_more_epochs_and_end_by_patience() {
     let expected = trained(&scratch);
     fs::remove_dir_all(scratch.path("trained")).unwrap();
     // Without a checkpoint, --resume begins.
-    let first = scratch.run(&with(&TREES, &["--epochs", "1", "--resume", "--log", "@log"]));
-    let message = String::from_utf8(first.stderr).unwrap();
+    let first = with(&TREES, &["--epochs", "1", "--resume", "--log", "@log"]);
+    let message = scratch.notice(&first);
     assert!(message.contains("no checkpoint in ") && message.contains("trained: starts from"));
     run(&["--epochs", "3", "--resume", "--log", "@log"]);
     let text = run(&["--epochs", "4", "--resume", "--log", "@log", "--threads", "2"]);
@@ -127,7 +107,7 @@ fn checkpoints_of_other_runs_are_refused_by_name() {
     );
     expect(&with(&TREES, &["--group", "embed=0.5"]), "now --group is embed=0.5");
     let [batch, valid] = [("--batch", "4"), ("--valid", "@fewer.txt")].map(|(name, value)| {
-        let mut words = TREES;
+        let mut words = TREES.clone();
         words[TREES.iter().position(|word| *word == name).unwrap() + 1] = value;
         words
     });
@@ -137,7 +117,7 @@ fn checkpoints_of_other_runs_are_refused_by_name() {
     scratch.ok(&["init", "tree_lstm", "@other", "--hidden", "4", "--input", "@trees.txt"]);
     let checkpoint = |dir: &str| scratch.path(dir).join(CHECKPOINT);
     fs::copy(checkpoint("trained"), checkpoint("other")).unwrap();
-    let mut other = TREES;
+    let mut other = TREES.clone();
     (other[1], other[7]) = ("@other", "@other");
     let error = scratch.error(&[&other[..], &["--resume"]].concat());
     assert!(error.contains("the contents of config.json have changed"), "{error}");
