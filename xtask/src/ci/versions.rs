@@ -6,23 +6,13 @@ use std::process::Command;
 use crate::{Failure, root};
 
 /// The manifests that set our version numbers, and their packages.
-const NUMBERED: [(&str, &[&str]); 2] = [
+const NUMBERED: [(&str, &str); 2] = [
     (
         "Cargo.toml",
-        &[
-            "edbatch",
-            "edbatch-cli",
-            "edbatch-cuda",
-            "edbatch-datasets",
-            "edbatch-graph",
-            "edbatch-layout",
-            "edbatch-models",
-            "edbatch-policy",
-            "edbatch-runtime",
-            "edbatch-zoo",
-        ],
+        "edbatch edbatch-cli edbatch-cuda edbatch-datasets edbatch-graph edbatch-layout \
+         edbatch-models edbatch-policy edbatch-runtime edbatch-zoo",
     ),
-    ("crates/pqtree/Cargo.toml", &["pqtree"]),
+    ("crates/pqtree/Cargo.toml", "pqtree"),
 ];
 
 /// Compiles everything with the oldest dependencies that our manifests allow, with a separate lock
@@ -55,7 +45,7 @@ pub(super) fn numbers_tell() -> Result<bool, Failure> {
         }
         let mut cargo = Command::new("cargo");
         cargo.args(["semver-checks", "--baseline-rev", commit.trim()]);
-        for package in packages {
+        for package in packages.split(' ') {
             // A new crate is compared from its second version on.
             if existed(package, commit.trim())? {
                 cargo.args(["--package", package]);
