@@ -1,8 +1,7 @@
 //! Arrays of NumPy: read in place if possible, and made without a copy.
 
 use edbatch::Rows;
-use edbatch::graph::Shape;
-use numpy::ndarray::Array2;
+use numpy::ndarray::{Array2, ArrayD, IxDyn};
 use numpy::{
     Element, PyArray1, PyArray2, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn,
     PyUntypedArrayMethods,
@@ -89,14 +88,12 @@ pub(crate) fn vector<'py>(py: Python<'py>, elements: &[f32]) -> Bound<'py, PyArr
     PyArray1::from_slice(py, elements)
 }
 
-/// Returns elements as an array of this shape, without a copy.
-pub(crate) fn shaped(py: Python<'_>, elements: Vec<f32>, shape: Shape) -> Bound<'_, PyAny> {
-    match shape {
-        Shape::Vector(_) => PyArray1::from_vec(py, elements).into_any(),
-        Shape::Matrix(rows, columns) => {
-            let shape = (rows as usize, columns as usize);
-            let array = Array2::from_shape_vec(shape, elements).expect("the elements of the shape");
-            PyArray2::from_owned_array(py, array).into_any()
-        }
-    }
+/// Returns elements as an array of these dimensions, without a copy.
+pub(crate) fn shaped<'py>(
+    py: Python<'py>,
+    elements: Vec<f32>,
+    dims: &[usize],
+) -> Bound<'py, PyAny> {
+    let array = ArrayD::from_shape_vec(IxDyn(dims), elements).expect("the elements of the shape");
+    PyArrayDyn::from_owned_array(py, array).into_any()
 }

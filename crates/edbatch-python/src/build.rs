@@ -121,8 +121,9 @@ pub(crate) struct Awaitable {
     state: State,
 }
 
+/// What is awaited of the values. Only `Each` has several.
 #[derive(Clone, Copy)]
-enum Wanted {
+pub(crate) enum Wanted {
     Elements,
     ArgMax,
     Each,
@@ -184,16 +185,10 @@ pub(crate) struct Round {
 /// The values that a coroutine awaits and carries: values of the round's list.
 pub(crate) struct Awaited {
     awaitable: Py<Awaitable>,
-    pub(crate) request: Request,
+    pub(crate) wanted: Wanted,
+    pub(crate) values: Vec<Value>,
     pub(crate) carried: Vec<Value>,
     records: Vec<RecordId>,
-}
-
-/// An awaited value of the round's list.
-pub(crate) enum Request {
-    Elements(Value),
-    ArgMax(Value),
-    Each(Vec<Value>),
 }
 
 impl Task {
@@ -234,17 +229,12 @@ impl Task {
         build.round += 1;
         let list = build.as_super().take()?;
         let mut this = awaitable.borrow_mut();
-        let values = mem::take(&mut this.values);
-        let request = match this.wanted {
-            Wanted::Elements => Request::Elements(values[0]),
-            Wanted::ArgMax => Request::ArgMax(values[0]),
-            Wanted::Each => Request::Each(values),
-        };
+        let (wanted, values) = (this.wanted, mem::take(&mut this.values));
         let carried = mem::take(&mut this.carried);
         let record = |&value| list.graph().record_of(value).expect("checked when it was named");
         let records = carried.iter().map(record).collect();
         let awaitable = awaitable.clone().unbind();
-        Ok(Round { awaited: Some(Awaited { awaitable, request, carried, records }), list })
+        Ok(Round { awaited: Some(Awaited { awaitable, wanted, values, carried, records }), list })
     }
 
     /// Hands the answer to the coroutine, and goes on. `list` is empty.

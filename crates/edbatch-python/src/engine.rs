@@ -76,32 +76,26 @@ impl Engine {
     /// Returns the engine, unless it runs or its threads are gone.
     fn lock(&self) -> PyResult<Running<'_>> {
         let threads = (self.threads > 1 || self.on_device).then_some(self.process);
-        exclusive::lock(
-            &self.engine,
-            threads,
-            "engine",
-            "use `fork()`, an engine for another \
-            thread on the same weights",
-        )
+        let instead = "use `fork()`, an engine for another thread on the same weights";
+        exclusive::lock(&self.engine, threads, "engine", instead)
     }
 
     /// Wires inputs, and runs them without the interpreter.
-    fn results(
-        &self,
-        py: Python<'_>,
-        engine: &mut edbatch::Engine<Wired>,
-        run: Run,
-        inputs: &[Input],
-    ) -> PyResult<Vec<Result<Rows, PyErr>>> {
+    fn results(&self, inputs: &Bound<'_, PyAny>) -> PyResult<Vec<Result<Rows, PyErr>>> {
+        let (py, mut engine) = (inputs.py(), self.lock()?);
+        let engine: &mut edbatch::Engine<Wired> = &mut engine;
+        let run = Run::of(engine.model());
+        let inputs = self.wirer.wire_all(&run, inputs)?;
         let signals = Signals::new(run.stop);
         let wanted = |_: usize| signals.go_on();
         let options = RunOptions::new().still_wanted(&wanted);
-        let results = py.detach(|| engine.run_each(inputs, &options)).map_err(errors::run)?;
+        let results = py.detach(|| engine.run_each(&inputs, &options)).map_err(errors::run)?;
         signals.raised()?;
         let result = |(input, result): (&Input, Result<Rows, InputError>)| {
             result.map_err(|error| input.take_error().unwrap_or_else(|| errors::input(error)))
         };
         let results: Vec<_> = inputs.iter().zip(results).map(result).collect();
+        self.wirer.recycle(inputs);
         let ends =
             |result: &&Result<_, PyErr>| result.as_ref().is_err_and(|error| ends_run(py, error));
         match results.iter().find(ends) {
@@ -182,12 +176,8 @@ impl Engine {
         py: Python<'py>,
         inputs: &Bound<'py, PyAny>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let mut engine = self.lock()?;
-        let run = Run::of(engine.model());
-        let inputs = self.wirer.wire_all(&run, inputs)?;
-        let results = self.results(py, &mut engine, run, &inputs)?;
-        let all = inputs.len();
-        self.wirer.recycle(inputs);
+        let results = self.results(inputs)?;
+        let all = results.len();
         let arrays = results.into_iter().enumerate().map(|(input, result)| match result {
             Ok(rows) => arrays::of_rows(py, rows),
             Err(error) => Err(noted(py, error, input, all)),
@@ -203,12 +193,7 @@ impl Engine {
         py: Python<'py>,
         inputs: &Bound<'py, PyAny>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let mut engine = self.lock()?;
-        let run = Run::of(engine.model());
-        let inputs = self.wirer.wire_all(&run, inputs)?;
-        let results = self.results(py, &mut engine, run, &inputs)?;
-        self.wirer.recycle(inputs);
-        let arrays = results.into_iter().map(|result| match result {
+        let arrays = self.results(inputs)?.into_iter().map(|result| match result {
             Ok(rows) => arrays::of_rows(py, rows),
             Err(error) => Ok(error.into_value(py).into_bound(py).into_any()),
         });
@@ -290,9 +275,7 @@ impl Engine {
         if let Some(path) = path {
             let on = "engine.learn of Python";
             let text = Learned::table(&outcome, encoding, &kinds, on, wired.len()).to_json();
-            std::fs::write(&path, text).map_err(|error| {
-                errors::system(&path.display().to_string(), "a writable file", &error)
-            })?;
+            std::fs::write(&path, text).map_err(errors::system(&path, "a writable file"))?;
         }
         Ok(Outcome::of(&outcome))
     }

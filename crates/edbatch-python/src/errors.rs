@@ -1,5 +1,7 @@
 //! Exceptions. Their texts are the Rust library's.
 
+use std::path::Path;
+
 use edbatch::graph::{self, CallErrorReason};
 use edbatch::models::{BuildError, GiveError};
 use edbatch::runtime::{BackendError, ParameterError};
@@ -8,41 +10,35 @@ use pyo3::create_exception;
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
-create_exception!(
-    edbatch,
-    CellError,
-    PyValueError,
-    "A declaration that is invalid: a record, a parameter, or an operation of a cell."
-);
-create_exception!(
-    edbatch,
-    CallError,
-    PyValueError,
-    "A call that does not fit its cell, a given value that does not fit its record, or a value \
-     that does not exist."
-);
-create_exception!(
-    edbatch,
-    WeightsError,
-    PyValueError,
-    "Weights that do not fit a network: missing, surplus, or of another shape or type."
-);
-create_exception!(
-    edbatch,
-    FileError,
-    PyValueError,
-    "A file or a line that cannot be read or written; names the place and what was expected."
-);
-create_exception!(edbatch, DeviceError, PyRuntimeError, "A device that failed or does not exist.");
+macro_rules! exceptions {
+    ($($name:ident($base:ty): $text:literal;)+) => {
+        $(create_exception!(edbatch, $name, $base, $text);)+
+    };
+}
+
+exceptions! {
+    CellError(PyValueError):
+        "A declaration that is invalid: a record, a parameter, or an operation of a cell.";
+    CallError(PyValueError):
+        "A call that does not fit its cell, a given value that does not fit its record, or a value \
+         that does not exist.";
+    WeightsError(PyValueError):
+        "Weights that do not fit a network: missing, surplus, or of another shape or type.";
+    FileError(PyValueError):
+        "A file or a line that cannot be read or written; names the place and what was expected.";
+    DeviceError(PyRuntimeError): "A device that failed or does not exist.";
+}
 
 /// The error of a text, with its file, line and column.
 pub(crate) fn file(path: &str, fault: impl std::fmt::Display) -> PyErr {
     FileError::new_err(format!("{path}:{fault}"))
 }
 
-/// The error of a file that the system cannot read or write.
-pub(crate) fn system(path: &str, expected: &str, error: &std::io::Error) -> PyErr {
-    FileError::new_err(format!("{path}: expected {expected}, got: {error}"))
+/// Converts the error of a file that the system cannot read or write.
+pub(crate) fn system(path: &Path, expected: &str) -> impl FnOnce(std::io::Error) -> PyErr {
+    move |error| {
+        FileError::new_err(format!("{}: expected {expected}, got: {error}", path.display()))
+    }
 }
 
 pub(crate) fn cell(error: graph::CellError) -> PyErr {

@@ -79,7 +79,5 @@ pub(crate) fn save(
             Folder::CONFIG
         )));
     }
-    write().map_err(|error| {
-        errors::system(&folder.display().to_string(), "a folder that can be written", &error)
-    })
+    write().map_err(errors::system(&folder, "a folder that can be written"))
 }

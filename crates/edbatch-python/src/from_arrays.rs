@@ -57,6 +57,13 @@ impl Arrays {
         made.reserve(self.kinds.len());
         let calls = self.kinds.len();
         list.reserve(calls, self.operands.len(), self.operands.len()).map_err(errors::call)?;
+        let value = |made: &[Value], number: i32, place: &dyn Fn() -> String| {
+            let value = match usize::try_from(number) {
+                Ok(number) => made.get(number).copied(),
+                Err(_) => network.initial_value((-1 - i64::from(number)) as usize),
+            };
+            value.ok_or_else(|| no_value(&place(), number, made.len()))
+        };
         let (mut rows, mut values): (Vec<u32>, Vec<Value>) = (vec![], vec![]);
         for (index, (&kind, ends)) in self.kinds.iter().zip(self.offsets.windows(2)).enumerate() {
             let operands = &self.operands[ends[0] as usize..ends[1] as usize];
@@ -71,23 +78,15 @@ impl Arrays {
             values.clear();
             // Negative rows become rows that do not exist.
             rows.extend(of_tables.iter().map(|&row| row as u32));
+            let place = || format!("call {index}: call of {}", cell.name());
             for &number in of_ports {
-                let value = match usize::try_from(number) {
-                    Ok(number) => made.get(number).copied(),
-                    Err(_) => network.initial_value((-1 - i64::from(number)) as usize),
-                };
-                let place = || format!("call {index}: call of {}", cell.name());
-                values.push(value.ok_or_else(|| no_value(&place(), number, made.len()))?);
+                values.push(value(&made, number, &place)?);
             }
             let called = list.call(Kind(kind), &rows, &values);
             made.push(called.map_err(|error| of_call(index, of_tables, error))?);
         }
         for &number in &self.emit {
-            let value = match usize::try_from(number) {
-                Ok(number) => made.get(number).copied(),
-                Err(_) => network.initial_value((-1 - i64::from(number)) as usize),
-            };
-            let value = value.ok_or_else(|| no_value("emit", number, made.len()))?;
+            let value = value(&made, number, &|| "emit".into())?;
             list.emit(value).map_err(|error| CallError::new_err(error.to_string()))?;
         }
         Ok(made)
@@ -148,9 +147,7 @@ impl<'py> Given<'py> {
         for (index, array) in arrays.iter().enumerate() {
             let shape = array.shape();
             let fits = match (one, record.shapes.as_slice()) {
-                (true, fields @ [_, _, ..]) => {
-                    *shape == [fields.iter().map(|(_, shape)| shape.elements()).sum::<usize>()]
-                }
+                (true, [_, _, ..]) => *shape == [record.elements()],
                 (_, fields) => *shape == *shapes::dims_of(fields[index].1),
             };
             if !fits {
@@ -220,7 +217,7 @@ pub(crate) fn to_arrays<'py>(
         let (row, rest) = elements.split_at(record.elements());
         elements = rest;
         let array = match record.shapes.as_slice() {
-            [(_, shape)] => arrays::shaped(py, row.to_vec(), *shape),
+            [(_, shape)] => arrays::shaped(py, row.to_vec(), &shapes::dims_of(*shape)),
             _ => arrays::vector(py, row).into_any(),
         };
         give.append((record, array))?;

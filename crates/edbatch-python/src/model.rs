@@ -8,7 +8,7 @@ use edbatch::models::{self, Answer, Build, BuildError, Model, Zoo, ZooInput};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
-use crate::build::{Awaited, Request, Round, Task};
+use crate::build::{Awaited, Round, Task, Wanted};
 
 /// The model of an engine: a network, or a model of the zoo.
 #[derive(Clone)]
@@ -83,18 +83,19 @@ impl Wired {
         loop {
             let appended = round.list.append_to(build, &carried)?;
             let Some(awaited) = round.awaited else { return Ok(()) };
-            let kept: Vec<Value> = awaited.carried.iter().map(|&v| appended.value(v)).collect();
-            let (answer, next) = match &awaited.request {
-                Request::Elements(value) => {
-                    let (elements, next) = build.fetch_vec(appended.value(*value), &kept).await;
+            let [values, kept] = [&awaited.values, &awaited.carried].map(|values| {
+                values.iter().map(|&value| appended.value(value)).collect::<Vec<Value>>()
+            });
+            let (answer, next) = match awaited.wanted {
+                Wanted::Elements => {
+                    let (elements, next) = build.fetch_vec(values[0], &kept).await;
                     (Answer::Elements(elements), next)
                 }
-                Request::ArgMax(value) => {
-                    let (index, next) = build.arg_max_vec(appended.value(*value), &kept).await;
+                Wanted::ArgMax => {
+                    let (index, next) = build.arg_max_vec(values[0], &kept).await;
                     (Answer::ArgMax(index), next)
                 }
-                Request::Each(values) => {
-                    let values: Vec<Value> = values.iter().map(|&v| appended.value(v)).collect();
+                Wanted::Each => {
                     let (each, next) = build.fetch_each_vec(&values, &kept).await;
                     (Answer::EachElements(each), next)
                 }

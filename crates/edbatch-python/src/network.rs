@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use edbatch::graph::{self, Kind, RecordId, Shape};
 use edbatch::models::{network_from_json, network_to_json};
-use pyo3::exceptions::{PyKeyError, PyRuntimeError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyTuple};
 
@@ -249,9 +249,7 @@ impl Network {
     /// Raises FileError if the network or the file cannot be written.
     #[pyo3(signature = (path, /))]
     fn save(&self, path: std::path::PathBuf) -> PyResult<()> {
-        let name = path.display().to_string();
-        std::fs::write(&path, self.to_json()?)
-            .map_err(|error| errors::system(&name, "a writable file", &error))
+        std::fs::write(&path, self.to_json()?).map_err(errors::system(&path, "a writable file"))
     }
 
     /// Reads a `network.json`.
@@ -260,9 +258,9 @@ impl Network {
     #[staticmethod]
     #[pyo3(signature = (path, /))]
     fn load(path: std::path::PathBuf) -> PyResult<Self> {
+        let text = std::fs::read_to_string(&path);
+        let text = text.map_err(errors::system(&path, "a readable file"))?;
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(&path)
-            .map_err(|error| errors::system(&name, "a readable file", &error))?;
         network_from_json(&text).map(Self::of).map_err(|fault| errors::file(&name, fault))
     }
 
@@ -294,20 +292,13 @@ impl Network {
     }
 
     /// The record of this name, for pickles.
-    fn _record(slf: &Bound<'_, Self>, name: &str) -> PyResult<Record> {
-        let found = slf
-            .get()
-            .with(|network| network.records().iter().position(|record| record.name == name));
-        let id = found.ok_or_else(|| PyKeyError::new_err(name.to_string()))?;
-        Record::of(slf, RecordId(id as u16))
+    fn _record<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        Self::records(slf)?.as_any().get_item(name)
     }
 
     /// The cell of this name, for pickles.
-    fn _cell(slf: &Bound<'_, Self>, name: &str) -> PyResult<Cell> {
-        let found =
-            slf.get().with(|network| network.cells().iter().position(|cell| cell.name() == name));
-        let kind = found.ok_or_else(|| PyKeyError::new_err(name.to_string()))?;
-        Ok(Cell::of(slf, Kind::new(kind)))
+    fn _cell<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        Self::cells(slf)?.as_any().get_item(name)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {

@@ -75,16 +75,10 @@ impl Options<'_> {
         parameters: Parameters,
         policy: Option<AnyPolicy>,
     ) -> PyResult<Engine<Wired>> {
-        let mut options = EngineOptions::new().threads(self.threads);
-        if let Some(policy) = policy {
-            options = options.policy(policy);
-        }
-        if let Some(limit) = self.memory_limit {
-            options = options.memory_limit(limit);
-        }
-        if self.counts {
-            options = options.counts();
-        }
+        let options = EngineOptions::new().threads(self.threads);
+        let options = policy.into_iter().fold(options, EngineOptions::policy);
+        let options = self.memory_limit.into_iter().fold(options, EngineOptions::memory_limit);
+        let options = if self.counts { options.counts() } else { options };
         if self.device == Device::Cpu {
             let precisions = [("f32", Precision::F32), ("bf16", Precision::Bf16)];
             let precision = self.precision_of("cpu", precisions)?;

@@ -7,8 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use edbatch::models;
 use edbatch::runtime::{StillWanted, try_memory};
 use edbatch::{TrainError, TrainerOptions};
-use numpy::PyArrayDyn;
-use numpy::ndarray::{ArrayD, IxDyn};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -206,12 +204,9 @@ impl Trainer {
         if !dropout {
             options = options.without_dropout();
         }
-        if let Some(policy) = policy_of(policy.as_deref(), &frozen)? {
-            options = options.policy(policy);
-        }
-        if let Some(limit) = memory_limit {
-            options = options.memory_limit(limit);
-        }
+        let policy = policy_of(policy.as_deref(), &frozen)?;
+        let options = policy.into_iter().fold(options, TrainerOptions::policy);
+        let options = memory_limit.into_iter().fold(options, TrainerOptions::memory_limit);
         let parameters = weights.get().for_network(&frozen)?;
         let model = Wired { empty: Arc::new(models::CallList::new(frozen)), zoo: None };
         let trainer = edbatch::Trainer::with_options(model, parameters, options).map_err(plain)?;
@@ -306,9 +301,7 @@ impl Trainer {
         let bytes = elements.sum::<usize>() * size_of::<f32>();
         try_memory(bytes, "the gradients").map_err(errors::backend)?;
         for (parameter, values) in network.parameters().iter().zip(gradients.to_dense(&network)) {
-            let array = ArrayD::from_shape_vec(IxDyn(&parameter.dims), values);
-            let array = array.expect("the elements of the shape");
-            all.set_item(&parameter.name, PyArrayDyn::from_owned_array(py, array))?;
+            all.set_item(&parameter.name, arrays::shaped(py, values, &parameter.dims))?;
         }
         Ok(all)
     }

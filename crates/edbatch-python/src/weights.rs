@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use edbatch::graph;
 use edbatch::runtime::{ParameterError, Parameters, open_safetensors};
-use numpy::ndarray::{ArrayD, IxDyn};
-use numpy::{PyArrayDyn, PyUntypedArrayMethods};
+use numpy::PyUntypedArrayMethods;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyTuple};
@@ -102,10 +101,9 @@ impl Weights {
     #[staticmethod]
     #[pyo3(signature = (path, /))]
     fn load(path: PathBuf) -> PyResult<Self> {
-        let name = path.display().to_string();
-        let bytes = std::fs::read(&path)
-            .map_err(|error| errors::system(&name, "a readable file", &error))?;
+        let bytes = std::fs::read(&path).map_err(errors::system(&path, "a readable file"))?;
         Self::from_safetensors(&bytes).map_err(|error| {
+            let name = path.display();
             WeightsError::new_err(Python::attach(|py| format!("{name}: {}", error.value(py))))
         })
     }
@@ -115,9 +113,7 @@ impl Weights {
     /// Raises FileError if the file cannot be written.
     #[pyo3(signature = (path, /))]
     pub(crate) fn save(&self, path: PathBuf) -> PyResult<()> {
-        let name = path.display().to_string();
-        std::fs::write(&path, self.bytes()?)
-            .map_err(|error| errors::system(&name, "a writable file", &error))
+        std::fs::write(&path, self.bytes()?).map_err(errors::system(&path, "a writable file"))
     }
 
     /// Draws all parameters of a network: uniformly between ±1/√c, where c is the last dimension.
@@ -125,11 +121,9 @@ impl Weights {
     #[pyo3(signature = (network, /, seed=0))]
     fn random(network: &Bound<'_, Network>, seed: u64) -> PyResult<Self> {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-        network.get().with(|network| {
-            let declared = declare(network.parameters())?;
-            let parameters = Parameters::random(&declared, &mut rng);
-            Ok(Self { declared, parameters })
-        })
+        network
+            .get()
+            .with(|network| Self::of_network(network, &Parameters::random(network, &mut rng)))
     }
 
     /// Reads the state of a module of PyTorch: a mapping from names to tensors or arrays of any
@@ -170,9 +164,7 @@ impl Weights {
         let found = self.declared.parameters().iter().find(|declared| declared.name == name);
         let Some(declared) = found else { return Err(PyKeyError::new_err(name.to_string())) };
         let values = self.parameters.named(name).expect("a declared tensor");
-        let array = ArrayD::from_shape_vec(IxDyn(&declared.dims), values.to_vec());
-        let array = array.expect("the elements of the shape");
-        Ok(PyArrayDyn::from_owned_array(py, array).into_any())
+        Ok(arrays::shaped(py, values.to_vec(), &declared.dims))
     }
 
     fn __contains__(&self, name: &Bound<'_, PyAny>) -> bool {
@@ -216,10 +208,8 @@ impl Weights {
         name: &str,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        match self.parameters.named(name) {
-            Some(_) => self.__getitem__(py, name).map(Some),
-            None => Ok(default),
-        }
+        let known = self.parameters.named(name);
+        known.map_or(Ok(default), |_| self.__getitem__(py, name).map(Some))
     }
 
     /// The shapes of all tensors by name.
