@@ -29,7 +29,8 @@ use crate::{EngineError, NotFiniteCall, TrainError, TrainerOptions};
 pub(super) struct Differentiator<M> {
     pub(super) model: M,
     program: Arc<Program>,
-    pub(super) backend: TrainingBackend,
+    /// It computes gradients, see [`training`].
+    pub(super) backend: Box<dyn Backend>,
     initial: Rows,
     pool: ThreadPool,
     division: Division,
@@ -45,26 +46,12 @@ pub(super) struct Differentiator<M> {
     /// Gradients that the caller has set.
     pub(super) set: Option<Gradients>,
     pub(super) tally: Tally,
+    pub(super) times: Times,
 }
 
-/// A backend that computes gradients.
-pub(super) struct TrainingBackend(Box<dyn Backend>);
-
-impl TrainingBackend {
-    fn new(mut backend: Box<dyn Backend>) -> Result<Self, TrainError> {
-        match backend.training() {
-            Some(_) => Ok(Self(backend)),
-            None => Err(TrainError::Backend),
-        }
-    }
-
-    pub(super) fn backend(&self) -> &dyn Backend {
-        &*self.0
-    }
-
-    pub(super) fn training(&mut self) -> &mut dyn Training {
-        self.0.training().expect("checked when it was made")
-    }
+/// Returns a differentiator's backend as one that computes gradients.
+pub(super) fn training(backend: &mut Box<dyn Backend>) -> &mut dyn Training {
+    backend.training().expect("checked when the differentiator was made")
 }
 
 impl<M: Model> Differentiator<M> {
@@ -73,7 +60,7 @@ impl<M: Model> Differentiator<M> {
         model: M,
         parameters: &Parameters,
         program: Arc<Program>,
-        backend: Box<dyn Backend>,
+        mut backend: Box<dyn Backend>,
         options: &mut TrainerOptions,
         dropout: Dropout,
     ) -> Result<Self, TrainError> {
@@ -87,14 +74,15 @@ impl<M: Model> Differentiator<M> {
         if backend.program().is_some_and(|loaded| !Arc::ptr_eq(loaded, &program)) {
             return Err(EngineError::ProgramOfBackend.into());
         }
-        let backend = TrainingBackend::new(backend)?;
+        if backend.training().is_none() {
+            return Err(TrainError::Backend);
+        }
         let initial = initial_rows(network, &parameters.for_network(network)?);
         let pool = options.engine.take_pool()?;
         let decision = Decision::new(&mut options.engine, Lifetimes::Reuse, LIST_BYTES);
         let by_default = decision.scheduler.is_default();
-        let largest_cell = backend.backend().largest_cell();
         Ok(Self {
-            division: Division::new(pool.threads(), largest_cell, by_default),
+            division: Division::new(pool.threads(), backend.largest_cell(), by_default),
             model,
             program,
             backend,
@@ -104,6 +92,7 @@ impl<M: Model> Differentiator<M> {
             dropout,
             accumulated: 0,
             tally: decision.tally.clone(),
+            times: Times::default(),
             passes: vec![Pass::new(decision)],
             forward: 0,
             still_wanted: None,
@@ -118,7 +107,6 @@ impl<M: Model> Differentiator<M> {
         targets: &[Targets],
         weight: f32,
         step: u64,
-        times: &mut Times,
     ) -> Result<Loss, TrainError> {
         self.forward = 0;
         if inputs.len() != targets.len() {
@@ -132,7 +120,7 @@ impl<M: Model> Differentiator<M> {
         while !parts.is_empty() {
             let count = self.pool.threads().min(parts.len());
             let group: Vec<Range<usize>> = parts.drain(..count).collect();
-            self.decide(inputs, Some(targets), &group, step, times)?;
+            self.decide(inputs, Some(targets), &group, step)?;
             if let Err(error) = self.check_memory(count) {
                 // A limit allows a single thread, so the group is one part.
                 let Range { start, end } = group[0];
@@ -144,13 +132,12 @@ impl<M: Model> Differentiator<M> {
                 parts.push_front(start..middle);
                 continue;
             }
-            self.run_forward(count, times)?;
+            self.run_forward(count)?;
             losses.clear();
             self.run_back(
                 count,
                 |_, pass| OutputGradients::CrossEntropy { targets: &pass.targets, weight },
                 &mut losses,
-                times,
             )?;
             let mut losses = losses.iter();
             for (part, pass) in group.into_iter().zip(&self.passes) {
@@ -179,7 +166,6 @@ impl<M: Model> Differentiator<M> {
         targets: Option<&[Targets]>,
         parts: &[Range<usize>],
         step: u64,
-        times: &mut Times,
     ) -> Result<(), TrainError> {
         let deciding = Instant::now();
         while self.passes.len() < parts.len() {
@@ -198,7 +184,7 @@ impl<M: Model> Differentiator<M> {
             Some(mut pool) if parts.len() > 1 => pool.share(pieces, |_, piece| decide(piece)),
             _ => pieces.for_each(decide),
         }
-        times.decide += deciding.elapsed();
+        self.times.decide += deciding.elapsed();
         decided.into_iter().collect()
     }
 
@@ -209,7 +195,7 @@ impl<M: Model> Differentiator<M> {
         input: usize,
         step: u64,
     ) -> Option<Box<NotFiniteCall>> {
-        let weights = self.backend.training().state().parameters;
+        let weights = training(&mut self.backend).state().parameters;
         let mut pass = Pass::new(self.passes[0].decision.fork());
         let dropout = (&self.dropout, step, self.accumulated);
         pass.wire(None, &self.model, inputs, (input..input + 1, None), dropout).ok()?;
@@ -219,10 +205,10 @@ impl<M: Model> Differentiator<M> {
     /// Rejects parts that together need more memory than the limit.
     fn check_memory(&self, parts: usize) -> Result<(), TrainError> {
         let values = self.passes[..parts].iter().map(|pass| 4 * pass.plan.forward.arena as u64);
-        Ok(self.passes[0].decision.check_memory(values.sum(), self.backend.backend())?)
+        Ok(self.passes[0].decision.check_memory(values.sum(), &*self.backend)?)
     }
 
-    fn run_forward(&mut self, parts: usize, times: &mut Times) -> Result<(), TrainError> {
+    fn run_forward(&mut self, parts: usize) -> Result<(), TrainError> {
         let running = Instant::now();
         let passes = &self.passes[..parts];
         let parts = passes.iter().enumerate().map(|(slot, pass)| Part {
@@ -231,9 +217,9 @@ impl<M: Model> Differentiator<M> {
             given: Given { initial: &self.initial, stayed: 0, host: &pass.given },
         });
         let parts: Vec<Part<'_>> = parts.collect();
-        self.backend.0.run(&parts)?;
+        self.backend.run(&parts)?;
         passes.iter().for_each(|pass| self.tally.add(&pass.decision.tally));
-        times.forward += running.elapsed();
+        self.times.forward += running.elapsed();
         Ok(())
     }
 
@@ -244,10 +230,9 @@ impl<M: Model> Differentiator<M> {
         parts: usize,
         outputs: impl Fn(usize, &'a Pass) -> OutputGradients<'a>,
         losses: &mut Vec<f64>,
-        times: &mut Times,
     ) -> Result<(), TrainError> {
         let running = Instant::now();
-        let (passes, training) = (self.passes[..parts].iter(), self.backend.training());
+        let (passes, training) = (self.passes[..parts].iter(), training(&mut self.backend));
         let part = |(slot, pass): (usize, &'a Pass)| BackPart {
             slot,
             plan: &pass.plan,
@@ -255,16 +240,16 @@ impl<M: Model> Differentiator<M> {
         };
         let parts: Vec<BackPart<'_>> = passes.enumerate().map(part).collect();
         training.run_back(&parts, losses)?;
-        times.back += running.elapsed();
+        self.times.back += running.elapsed();
         let summing = Instant::now();
         let plans: Vec<_> = parts.iter().map(|part| (part.slot, part.plan)).collect();
         training.add_sums(&plans)?;
-        times.sums += summing.elapsed();
+        self.times.sums += summing.elapsed();
         Ok(())
     }
 
     pub(super) fn set_still_wanted(&mut self, still_wanted: Option<StillWanted>) {
-        self.backend.training().set_still_wanted(still_wanted.clone());
+        training(&mut self.backend).set_still_wanted(still_wanted.clone());
         self.still_wanted = still_wanted;
     }
 
@@ -272,7 +257,7 @@ impl<M: Model> Differentiator<M> {
     pub(super) fn clear_gradients(&mut self) {
         self.set = None;
         self.accumulated = 0;
-        self.backend.training().forget();
+        training(&mut self.backend).forget();
     }
 
     /// Clears the gradients if a mini-batch failed: a part of it may have been added.
@@ -285,7 +270,7 @@ impl<M: Model> Differentiator<M> {
 
     /// Returns the parameters and moments, without masks.
     pub(super) fn state(&mut self) -> TrainingState {
-        let TrainingState { parameters, mut moments } = self.backend.training().state();
+        let TrainingState { parameters, mut moments } = training(&mut self.backend).state();
         let network = self.model.network();
         moments.truncate(network.parameters().len());
         let parameters = self.dropout.without_masks(&parameters, network);
@@ -297,7 +282,7 @@ impl<M: Model> Differentiator<M> {
         let TrainingState { parameters, mut moments } = state;
         moments.resize(self.dropout.network.parameters().len(), Vec::new());
         let parameters = self.dropout.with_masks(&parameters)?;
-        self.backend.training().set_state(&TrainingState { parameters, moments })?;
+        training(&mut self.backend).set_state(&TrainingState { parameters, moments })?;
         self.forget_old_values();
         Ok(())
     }

@@ -11,7 +11,7 @@ use edbatch_graph::Parameter;
 use edbatch_models::{Model, Targets};
 use edbatch_runtime::{Bytes, Gradient, Gradients, Rows, StillWanted};
 
-use super::differentiator::Differentiator;
+use super::differentiator::{Differentiator, training};
 use super::updater::Updater;
 use super::{Loss, Times};
 use crate::{Report, Statistics, TrainError};
@@ -56,7 +56,6 @@ use crate::{Report, Statistics, TrainError};
 pub struct Trainer<M> {
     differentiator: Differentiator<M>,
     updater: Updater,
-    times: Times,
 }
 
 /// A step of training.
@@ -91,16 +90,17 @@ impl<M: Model> Trainer<M> {
         inputs: &[M::Input],
         targets: &[Targets],
     ) -> Result<TrainReport, TrainError> {
-        let before = self.times;
+        let before = self.times();
         let weight = 1.0 / inputs.len().max(1) as f32;
         let Loss { loss, terms } = self.accumulate(inputs, targets, weight)?;
         let gradient_norm = self.update()?;
+        let after = self.times();
         let times = Times {
-            decide: self.times.decide - before.decide,
-            forward: self.times.forward - before.forward,
-            back: self.times.back - before.back,
-            sums: self.times.sums - before.sums,
-            update: self.times.update - before.update,
+            decide: after.decide - before.decide,
+            forward: after.forward - before.forward,
+            back: after.back - before.back,
+            sums: after.sums - before.sums,
+            update: after.update - before.update,
         };
         Ok(TrainReport { loss, terms, gradient_norm, times })
     }
@@ -123,8 +123,8 @@ impl<M: Model> Trainer<M> {
         targets: &[Targets],
         weight: f32,
     ) -> Result<Loss, TrainError> {
-        let (step, times) = (self.updater.steps, &mut self.times);
-        let done = self.differentiator.accumulate(inputs, targets, weight, step, times);
+        let step = self.updater.steps;
+        let done = self.differentiator.accumulate(inputs, targets, weight, step);
         self.differentiator.or_clear(done)
     }
 
@@ -135,7 +135,7 @@ impl<M: Model> Trainer<M> {
     /// If an input does not fit the model or awaits a computed value, or if the mini-batch is too
     /// large. The trainer stays usable.
     pub fn forward(&mut self, inputs: &[M::Input]) -> Result<Vec<Rows>, TrainError> {
-        self.differentiator.forward(inputs, self.updater.steps, &mut self.times)
+        self.differentiator.forward(inputs, self.updater.steps)
     }
 
     /// Adds the gradients of a loss to the gradients of parameters. `gradients` are the loss's
@@ -149,7 +149,7 @@ impl<M: Model> Trainer<M> {
     /// If there was no `forward`, if the gradients do not have the shape of its rows, or if memory
     /// cannot be allocated. The gradients of parameters are cleared then.
     pub fn backward(&mut self, gradients: &[Rows]) -> Result<Vec<Rows>, TrainError> {
-        let done = self.differentiator.backward(gradients, &mut self.times);
+        let done = self.differentiator.backward(gradients);
         self.differentiator.or_clear(done)
     }
 
@@ -164,7 +164,7 @@ impl<M: Model> Trainer<M> {
         let Differentiator { model, backend, set, .. } = &mut self.differentiator;
         let mut gradients = match set {
             Some(set) => set.try_clone(),
-            None => backend.training().gradients(),
+            None => training(backend).gradients(),
         }?;
         let parameters = model.network().parameters();
         gradients.parameters.truncate(parameters.len());
@@ -185,8 +185,8 @@ impl<M: Model> Trainer<M> {
             return Ok(set.squared_norm());
         }
         let summing = Instant::now();
-        let norm = self.differentiator.backend.training().finish()?;
-        self.times.sums += summing.elapsed();
+        let norm = training(&mut self.differentiator.backend).finish()?;
+        self.differentiator.times.sums += summing.elapsed();
         Ok(norm)
     }
 
@@ -266,10 +266,11 @@ impl<M: Model> Trainer<M> {
             self.gradients()?;
         }
         let updating = Instant::now();
-        let Self { differentiator, updater, times } = self;
-        updater.step(differentiator.backend.training(), differentiator.set.as_ref(), norm)?;
+        let Self { differentiator, updater } = self;
+        let Differentiator { backend, set, .. } = differentiator;
+        updater.step(training(backend), set.as_ref(), norm)?;
         differentiator.forget_old_values();
-        times.update += updating.elapsed();
+        differentiator.times.update += updating.elapsed();
         Ok(norm)
     }
 
@@ -296,12 +297,12 @@ impl<M: Model> Trainer<M> {
     /// Returns the memory that the backend holds.
     #[must_use]
     pub fn bytes(&self) -> Bytes {
-        self.differentiator.backend.backend().bytes()
+        self.differentiator.backend.bytes()
     }
 
     /// Returns the time of all work so far.
     #[must_use]
     pub fn times(&self) -> Times {
-        self.times
+        self.differentiator.times
     }
 }

@@ -6,9 +6,9 @@ use edbatch_layout::ValueRow;
 use edbatch_models::Model;
 use edbatch_runtime::{OutputGradients, Rows, try_memory};
 
-use super::{Differentiator, Pass};
+use super::{Differentiator, Pass, training};
+use crate::TrainError;
 use crate::output::Output;
-use crate::{Times, TrainError};
 
 impl<M: Model> Differentiator<M> {
     /// Runs a mini-batch, and keeps its values for [`backward`](Self::backward). Returns for each
@@ -17,17 +17,16 @@ impl<M: Model> Differentiator<M> {
         &mut self,
         inputs: &[M::Input],
         step: u64,
-        times: &mut Times,
     ) -> Result<Vec<Rows>, TrainError> {
         self.forward = 0;
         let parts = self.division.parts(&self.model, inputs);
-        self.decide(inputs, None, &parts, step, times)?;
+        self.decide(inputs, None, &parts, step)?;
         self.check_memory(parts.len())?;
-        self.run_forward(parts.len(), times)?;
+        self.run_forward(parts.len())?;
         self.forward = parts.len();
         let mut all = Vec::with_capacity(inputs.len());
         for (slot, pass) in self.passes[..parts.len()].iter().enumerate() {
-            let outputs = self.backend.backend().outputs(slot, &pass.plan.forward);
+            let outputs = self.backend.outputs(slot, &pass.plan.forward);
             let mut wanted = 0;
             for &(end, ..) in &pass.ends {
                 let mut rows = Rows::new();
@@ -41,11 +40,7 @@ impl<M: Model> Differentiator<M> {
 
     /// Adds the gradients of a loss, whose gradients with respect to the rows of the last
     /// [`forward`](Self::forward) are given. Returns the gradients of given rows, if requested.
-    pub(crate) fn backward(
-        &mut self,
-        gradients: &[Rows],
-        times: &mut Times,
-    ) -> Result<Vec<Rows>, TrainError> {
+    pub(crate) fn backward(&mut self, gradients: &[Rows]) -> Result<Vec<Rows>, TrainError> {
         let parts = mem::take(&mut self.forward);
         self.accumulated += gradients.len() as u64;
         if parts == 0 && !gradients.is_empty() {
@@ -59,13 +54,13 @@ impl<M: Model> Differentiator<M> {
             return Err(TrainError::GradientsOfInputs);
         }
         let outputs = |slot: usize, _: &Pass| OutputGradients::Rows(&flat[slot]);
-        self.run_back(parts, outputs, &mut Vec::new(), times)?;
+        self.run_back(parts, outputs, &mut Vec::new())?;
         let mut all = Vec::new();
         let passes = if self.given_gradients { &self.passes[..parts] } else { &[] };
         for (slot, pass) in passes.iter().enumerate() {
             let elements = pass.ends.last().map_or(0, |&(_, given, _)| given);
             try_memory(4 * elements * size_of::<f32>(), "the gradients of given rows")?;
-            let given = self.backend.training().given_gradients(slot, &pass.plan);
+            let given = training(&mut self.backend).given_gradients(slot, &pass.plan);
             let (mut rows, mut from) = (given.iter(), 0);
             for &(_, end, _) in &pass.ends {
                 let mut of_input = Rows::new();

@@ -9,7 +9,6 @@ use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Parameters, Precision};
 
 use super::Trainer;
-use crate::train::Times;
 use crate::train::differentiator::Differentiator;
 use crate::train::dropout::Dropout;
 use crate::train::updater::Updater;
@@ -111,6 +110,6 @@ impl<M: Model> Trainer<M> {
         let updater = Updater::new(&options, model.network(), all);
         let differentiator =
             Differentiator::new(model, &parameters, program, backend, &mut options, dropout)?;
-        Ok(Self { differentiator, updater, times: Times::default() })
+        Ok(Self { differentiator, updater })
     }
 }
