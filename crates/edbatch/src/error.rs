@@ -53,23 +53,17 @@ impl RunError {
     }
 }
 
-impl From<ArenaTooLarge> for RunError {
-    fn from(error: ArenaTooLarge) -> Self {
-        Self::Arena(error)
-    }
+macro_rules! from {
+    ($($error:ident => $variant:ident),+) => {
+        $(impl From<$error> for RunError {
+            fn from(error: $error) -> Self {
+                Self::$variant(error)
+            }
+        })+
+    };
 }
 
-impl From<EmptyTrainingSet> for RunError {
-    fn from(error: EmptyTrainingSet) -> Self {
-        Self::Learn(error)
-    }
-}
-
-impl From<BackendError> for RunError {
-    fn from(error: BackendError) -> Self {
-        Self::Backend(error)
-    }
-}
+from!(ArenaTooLarge => Arena, BackendError => Backend, EmptyTrainingSet => Learn);
 
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

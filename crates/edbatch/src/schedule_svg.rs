@@ -101,10 +101,8 @@ impl<D: Dag> Drawing<'_, D> {
             for argument in dag.arguments(node) {
                 let (from_x, from_y) = places[argument.index()];
                 let (x1, y1, y2) = (from_x + width, from_y + height / 2, y + height / 2);
-                line!(
-                    svg,
-                    r##"<path d="M{x1} {y1} L{x} {y2}" stroke="#999" stroke-width="0.6"/>"##
-                );
+                let style = r##"stroke="#999" stroke-width="0.6""##;
+                line!(svg, r#"<path d="M{x1} {y1} L{x} {y2}" {style}/>"#);
             }
         }
         for node in (0..dag.nodes()).map(NodeId::new) {
@@ -153,11 +151,8 @@ impl<D: Dag> Drawing<'_, D> {
         [first, distance, width]: [f64; 3],
         bottom: usize,
     ) {
-        line!(
-            svg,
-            r#"<text x="10" y="{}" font-size="11">ready before each batch</text>"#,
-            bottom + 16
-        );
+        let y = bottom + 16;
+        line!(svg, r#"<text x="10" y="{y}" font-size="11">ready before each batch</text>"#);
         let mut frontier = Frontier::new(self.dag);
         let (mut before, mut is_shown) = (Vec::new(), shown.iter().peekable());
         for (index, batch) in self.schedule.batches().enumerate() {
@@ -178,10 +173,8 @@ impl<D: Dag> Drawing<'_, D> {
                 let to = FRONTIER.0 as f64 * (nodes as f64 / max as f64).sqrt();
                 let (y, height) = (top + from, to - from);
                 let (colour, name) = (colour(kind), &self.names[kind]);
-                line!(
-                    svg,
-                    r#"<rect x="{x:.2}" y="{y:.2}" width="{width:.2}" height="{height:.2}""#
-                );
+                let size = format_args!(r#"width="{width:.2}" height="{height:.2}""#);
+                line!(svg, r#"<rect x="{x:.2}" y="{y:.2}" {size}"#);
                 let title = format_args!("before batch {batch}: {count} {name} ready");
                 line!(svg, r#"fill="{colour}" fill-opacity="0.6"><title>{title}</title></rect>"#);
                 from = to;

@@ -302,13 +302,11 @@ impl Round {
     /// positions of its emitted values. Returns the position of the value.
     fn want(&mut self, value: Value, want: Want, emitted: Range<usize>) -> usize {
         let known = self.wanted[emitted.clone()].iter().rposition(|&known| known == (value, want));
-        known.map_or_else(
-            || {
-                self.wanted.push((value, want));
-                self.wanted.len() - 1
-            },
-            |position| emitted.start + position,
-        )
+        if let Some(position) = known {
+            return emitted.start + position;
+        }
+        self.wanted.push((value, want));
+        self.wanted.len() - 1
     }
 
     /// Returns true if an input awaits a value.
