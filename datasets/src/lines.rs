@@ -37,14 +37,8 @@ pub struct Lines<R> {
 impl<R: BufRead> Lines<R> {
     /// Iterates over the lines of `reader`. `name` is the file name in error messages.
     pub fn new(reader: R, name: &str) -> Self {
-        Lines {
-            reader,
-            file: name.to_string(),
-            number: 0,
-            buffer: Vec::new(),
-            limit: MAX_LINE,
-            ended: false,
-        }
+        let (file, buffer) = (name.to_string(), Vec::new());
+        Lines { reader, file, number: 0, buffer, limit: MAX_LINE, ended: false }
     }
 
     /// Reads the next line into a reused buffer. Returns `None` after the last line or an error.

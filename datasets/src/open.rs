@@ -38,7 +38,8 @@ pub fn open_with<R: Read + Send + 'static>(
     }
     let reader = BufReader::new(wrap(file));
     if path.extension().is_some_and(|extension| extension == "gz") {
-        Ok(Box::new(Unmarked::new(BufReader::new(Members::new(reader)))))
+        let members = Members { member: Some(GzDecoder::new(reader)), is_first: true };
+        Ok(Box::new(Unmarked::new(BufReader::new(members))))
     } else {
         Ok(Box::new(Unmarked::new(reader)))
     }
@@ -94,12 +95,6 @@ struct Members<R> {
     /// The current member. `None` only while it is replaced by the next one.
     member: Option<GzDecoder<R>>,
     is_first: bool,
-}
-
-impl<R: BufRead> Members<R> {
-    fn new(reader: R) -> Self {
-        Members { member: Some(GzDecoder::new(reader)), is_first: true }
-    }
 }
 
 impl<R: BufRead> Read for Members<R> {

@@ -72,18 +72,9 @@ pub fn write_lattices(lattices: &[Lattice], mut writer: impl Write) -> io::Resul
         #[serde(skip_serializing_if = "<[_]>::is_empty")]
         labels: &'a [Option<i64>],
     }
-    for lattice in lattices {
-        let words =
-            lattice.words.iter().map(|arc| (arc.start, arc.end, arc.word.as_str())).collect();
-        serde_json::to_writer(
-            &mut writer,
-            &JsonLattice {
-                chars: &lattice.chars,
-                words,
-                tags: &lattice.tags,
-                labels: &lattice.labels,
-            },
-        )?;
+    for Lattice { chars, words, tags, labels } in lattices {
+        let words = words.iter().map(|arc| (arc.start, arc.end, arc.word.as_str())).collect();
+        serde_json::to_writer(&mut writer, &JsonLattice { chars, words, tags, labels })?;
         writeln!(writer)?;
     }
     Ok(())
