@@ -6,23 +6,13 @@ mod parallel_map;
 mod runner;
 
 use std::path::{Path, PathBuf};
-#[cfg(feature = "cuda")]
-use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::{Args, ValueEnum};
-#[cfg(feature = "cuda")]
-use edbatch::cuda::{self, EmulatedDevice};
-#[cfg(feature = "cuda")]
-use edbatch::models::FolderModel;
 use edbatch::models::{Folder, Model};
 use edbatch::{Engine, EngineOptions, Loaded, Report, Statistics, load};
-#[cfg(feature = "cuda")]
-use edbatch_layout::{CellStyle, Program};
 use edbatch_policy::{AnyPolicy, ChoiceError, PolicyChoice};
-#[cfg(feature = "cuda")]
-use edbatch_runtime::Parameters;
 use edbatch_runtime::kernels::Level;
 use indicatif::ProgressBar;
 
@@ -368,10 +358,15 @@ impl Infer {
     #[cfg(feature = "cuda")]
     fn on_device(
         &self,
-        model: FolderModel,
-        parameters: &Parameters,
+        model: edbatch::models::FolderModel,
+        parameters: &edbatch_runtime::Parameters,
         options: EngineOptions,
-    ) -> Result<Engine<FolderModel>, Failure> {
+    ) -> Result<Engine<edbatch::models::FolderModel>, Failure> {
+        use std::sync::Arc;
+
+        use edbatch::cuda::{self, EmulatedDevice};
+        use edbatch_layout::{CellStyle, Program};
+
         let program = Program::new(model.network().clone(), CellStyle::default());
         let program = Arc::new(program.map_err(Failure::new)?.fold_tables(self.fold_tables));
         let cuda_options = self.precision.on_device()?;

@@ -61,36 +61,26 @@ impl Runner {
             (Self::Engine(engine), Results::Indices(indices)) => {
                 engine.run_each_arg_max_into(inputs, &RunOptions::new().only_finite(), indices)
             }
-            (interpreter, Results::Rows(rows)) => {
-                rows.clear();
-                inputs.iter().try_for_each(|input| {
-                    rows.push(interpreter.interpret(input)?);
-                    Ok(())
-                })
+            (Self::Interpreter { model, parameters, precision, statistics }, results) => {
+                let each = inputs.iter().map(|input| {
+                    match interpret(&**model, parameters, slice::from_ref(input), *precision) {
+                        Ok(Interpreted { mut outputs, statistics: took }) => {
+                            statistics.add(&took);
+                            Ok(Ok(outputs.pop().expect("one output per input")))
+                        }
+                        Err(RunError::Input { error, .. }) => Ok(Err(error)),
+                        Err(error) => Err(error),
+                    }
+                });
+                let each = each.collect::<Result<Vec<_>, _>>()?.into_iter();
+                *results = match results {
+                    Results::Rows(_) => Results::Rows(each.collect()),
+                    Results::Indices(_) => Results::Indices(
+                        each.map(|rows| rows.and_then(|rows| largest(&rows))).collect(),
+                    ),
+                };
+                Ok(())
             }
-            (interpreter, Results::Indices(indices)) => {
-                indices.clear();
-                inputs.iter().try_for_each(|input| {
-                    let rows = interpreter.interpret(input)?;
-                    indices.push(rows.and_then(|rows| largest(&rows)));
-                    Ok(())
-                })
-            }
-        }
-    }
-
-    /// Runs an input on the interpreter.
-    fn interpret(&mut self, input: &ZooInput) -> Result<Result<Rows, InputError>, RunError> {
-        let Self::Interpreter { model, parameters, precision, statistics } = self else {
-            unreachable!("an engine runs mini-batches")
-        };
-        match interpret(&**model, parameters, slice::from_ref(input), *precision) {
-            Ok(Interpreted { mut outputs, statistics: took }) => {
-                statistics.add(&took);
-                Ok(Ok(outputs.pop().expect("one output per input")))
-            }
-            Err(RunError::Input { error, .. }) => Ok(Err(error)),
-            Err(error) => Err(error),
         }
     }
 

@@ -5,7 +5,7 @@ mod chunks;
 use std::slice;
 
 use clap::ValueEnum;
-use edbatch::models::{Folder, FolderModel, Lexicon, Targets};
+use edbatch::models::{Folder, FolderModel, Lexicon, Targets, arg_max};
 use edbatch::{Engine, InputError, Rows, RunError, interpret_finite};
 use edbatch_datasets::SENTENCE_FORMAT;
 use edbatch_runtime::{Parameters, Precision};
@@ -146,9 +146,9 @@ impl<'a> Score<'a> {
                 return Err(index);
             }
             self.loss += loss;
-            self.rows = [self.rows[0] + 1, self.rows[1] + u64::from(class == target as usize)];
-            let name = |tag: usize| self.tags.get(tag).map_or("O", String::as_str);
-            tags.push(Some((name(target as usize), name(class))));
+            self.rows = [self.rows[0] + 1, self.rows[1] + u64::from(class == target)];
+            let name = |tag: u32| self.tags.get(tag as usize).map_or("O", String::as_str);
+            tags.push(Some((name(target), name(class))));
         }
         self.chunks.add(&tags);
         Ok(())
@@ -164,20 +164,9 @@ impl<'a> Score<'a> {
     }
 }
 
-/// Returns the index of the largest score, of equal ones the first.
-fn arg_max(scores: &[f32]) -> usize {
-    let mut best = 0;
-    for (index, score) in scores.iter().enumerate() {
-        if *score > scores[best] {
-            best = index;
-        }
-    }
-    best
-}
-
 /// Returns −log of the target's probability, the softmax of the scores.
 fn cross_entropy(scores: &[f32], target: usize) -> f64 {
-    let largest = f64::from(scores[arg_max(scores)]);
+    let largest = f64::from(scores[arg_max(scores) as usize]);
     let sum: f64 = scores.iter().map(|&score| (f64::from(score) - largest).exp()).sum();
     largest + sum.ln() - f64::from(scores[target])
 }
