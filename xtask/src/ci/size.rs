@@ -14,17 +14,13 @@ use crate::{Failure, root};
 /// a new line replaces an old one, and only a new capability raises the limit, by its own size.
 /// Inference alone had 46,225 lines; gradients, operations, training, networks as data, bf16 and
 /// the Python package added the others.
-const MAX_LIBRARIES: usize = 67_650;
+const MAX_LIBRARIES: usize = 68_250;
 
 /// The limit for `benches`, so that the measurements stay much smaller than the libraries.
 const MAX_BENCHES: usize = 13_500;
 
 /// The limit for the workspace with its tests, so that moving code does not escape the count.
-const MAX_WORKSPACE: usize = 121_550;
-
-/// The lines that libraries and workspace may have beyond their limits while the sources are
-/// rewritten step by step. Each step lowers it, the last one to 0. Set on 2026-11-27.
-const PENDING: usize = 1_400;
+const MAX_WORKSPACE: usize = 122_150;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {
@@ -67,20 +63,20 @@ impl Sizes {
         Ok(sizes)
     }
 
-    /// Name, lines, limit, and what is pending beyond the limit, of each total.
-    fn totals(&self) -> [(&'static str, usize, usize, usize); 3] {
+    /// The name, the lines and the limit of each total.
+    fn totals(&self) -> [(&'static str, usize, usize); 3] {
         let libraries = self.0.values().map(|(library, _)| library).sum();
         let benches = self.0.get("benches").map_or(0, |(_, all)| *all);
         let workspace = self.0.values().map(|(_, all)| all).sum();
         [
-            ("libraries", libraries, MAX_LIBRARIES, PENDING),
-            ("benches", benches, MAX_BENCHES, 0),
-            ("workspace", workspace, MAX_WORKSPACE, PENDING),
+            ("libraries", libraries, MAX_LIBRARIES),
+            ("benches", benches, MAX_BENCHES),
+            ("workspace", workspace, MAX_WORKSPACE),
         ]
     }
 
     fn are_within_limits(&self) -> bool {
-        self.totals().iter().all(|(_, lines, limit, pending)| *lines <= limit + pending)
+        self.totals().iter().all(|(_, lines, limit)| lines <= limit)
     }
 
     fn table(&self) -> String {
@@ -88,11 +84,10 @@ impl Sizes {
         for (name, (library, all)) in &self.0 {
             table.push_str(&format!("{name:<24} {library:>8} {all:>8}\n"));
         }
-        for (name, lines, limit, pending) in self.totals() {
+        for (name, lines, limit) in self.totals() {
             let verdict = match lines.saturating_sub(limit) {
                 0 => String::new(),
-                more if more <= pending => format!(", {more} of {pending} pending"),
-                more => format!(", {} too many", more - pending),
+                more => format!(", {more} too many"),
             };
             table.push_str(&format!("{name}: {lines} lines, limit {limit}{verdict}\n"));
         }
