@@ -3,8 +3,8 @@
 use edbatch_layout::{LINE, MiniBatch, Operand, Plan, PlanError};
 
 /// Proves that no step of a plan depends on another step of its wave: each row is written by one
-/// step, or given in wave 0, and read only by steps of later waves. [`edbatch_layout::check`] proves
-/// that the rows contain the right values.
+/// step, or given in wave 0, and read only by steps of later waves. [`edbatch_layout::check`]
+/// proves that the rows contain the right values.
 ///
 /// *Cost*: O(arena + edges × cache lines per row).
 ///

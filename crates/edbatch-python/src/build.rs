@@ -121,7 +121,7 @@ pub(crate) struct Awaitable {
     state: State,
 }
 
-/// What is awaited of the values. Only `Each` has several.
+/// The results that are awaited of the values. Only `Each` is for several.
 #[derive(Clone, Copy)]
 pub(crate) enum Wanted {
     Elements,

@@ -1,8 +1,8 @@
-// What a block loads ahead of a wave: so that no load of its first job depends on another load. The
-// command list does not change after it is copied, so this is safe across barriers.
+// What a block loads ahead of a wave: so that no load of its first job depends on another load.
+// The command list does not change after it is copied, so this is safe across barriers.
 //
-// While a block runs wave w, it loads the entry of wave w + 3, the jobs of wave w + 2, and the starts
-// of the rows of its first tile of wave w + 1. It stores them in shared memory at the end of w.
+// While a block runs wave w, it loads the entry of wave w + 3, the jobs of wave w + 2, and the
+// starts of the rows of its first tile of wave w + 1. It stores them in shared memory at the end.
 #pragma once
 #include "job.h"
 

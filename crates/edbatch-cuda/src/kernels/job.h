@@ -18,7 +18,7 @@ struct Job {
     const u32* commands;
     float* arena;
     const float *weights, *folded;
-    // The words of the job, without those of far operands; and all of them.
+    // The words of the job, of which only the near operands' follow; and all of its words.
     const u32 *words, *all;
     u32 first, count;
     u32 slice, slices;
@@ -64,9 +64,9 @@ DEVICE u32 row(const Job& j, u32 operand, u32 call) {
     return form[1] < FOLDED ? form[0] + call * form[1] : j.commands[form[0] + call];
 }
 
-// Finds the starts of the rows of a tile, unless they have been loaded ahead, for the first operands
-// that have a bit in `operands`. So the command list is read once for each row, not for each
-// element.
+// Finds the starts of the rows of a tile, unless they have been loaded ahead, for the first
+// operands that have a bit in `operands`. So the command list is read once for each row, not for
+// each element.
 CALLED void find_rows(Block block, Job j, u32 operands) {
     if (j.found) return;
     block.superstep([&](u32 t) {

@@ -13,9 +13,9 @@ use crate::team_pool::TeamKernel;
 const BLOCKS: u32 = 4;
 
 /// In each wave every block runs a job of phase 0: it adds its number to the sum of the values that
-/// all blocks wrote in the previous wave. Then it erases what all blocks have loaded before the wave:
-/// the entries of this wave and of the next two, the jobs of this one and of the next, and the start
-/// of its row. A block that reads any of these once more has another sum.
+/// all blocks wrote in the previous wave. Then it erases what all blocks have loaded before the
+/// wave: the entries of this wave and of the next two, the jobs of this one and of the next, and
+/// the start of its row. A block that reads any of these once more has another sum.
 const SUMS: &str = "#include \"ahead.h\"
 DEVICE void load_weights(Block, const Arguments&) {}
 DEVICE void run_job(Block block, const Arguments& a, Job j) {

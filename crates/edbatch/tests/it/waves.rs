@@ -59,8 +59,8 @@ fn count(
             check_waves(&plan, &waves, &mini_batch).unwrap();
             let waves = waves.iter().max().map_or(0, |&last| last as usize + 1);
             counts = [counts[0] + schedule.len(), counts[1] + waves, counts[2] + 1];
-            // The host gives the initial values, which the first wave copies in. There is a wave for
-            // each phase of each wave of steps, and one that copies values out.
+            // The host gives the initial values, which the first wave copies in. There is a wave
+            // for each phase of each wave of steps, and one that copies values out.
             let initial = (program.network().initial_values().len(), 0);
             commands.write(&program, &table, &plan, initial).unwrap();
             lists.launches += commands.waves();
