@@ -1,4 +1,4 @@
-"""A network as a module of PyTorch. The only file of the package that imports torch."""
+"""A network as a module of PyTorch. Only this file and `_trace` import torch."""
 
 import copy
 import math
@@ -11,8 +11,10 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from ._native import Engine, Network, Record, Trainer, Weights, sgd
+from ._trace import TraceError, many, row, trace
+from ._trace.tensors import of_network, read, write
 
-__all__ = ["Layer"]
+__all__ = ["Layer", "TraceError", "many", "row", "trace"]
 
 
 class Layer(nn.Module):
@@ -37,7 +39,13 @@ class Layer(nn.Module):
     Tensors must be float32 on the CPU; others raise TypeError. Parameters are read again when their
     version has changed, so change them in place or by `load_state_dict`, not through `.data`. A
     parametrization of them, such as `weight_norm`, raises ValueError.
+
+    Modules whose cells were made by `trace` are submodules, under the names of their cells. Their
+    parameters are read as they are, also by parametrizations.
     """
+
+    #: The names of the parameters of traced modules.
+    _traced: frozenset[str] = frozenset()
 
     def __init__(
         self,
@@ -60,17 +68,34 @@ class Layer(nn.Module):
         options = {"threads": threads, "policy": policy}
         seed = int(torch.randint(2**62, ()))
         self._shared = _Shared(network, build, tuple(given), seed, options)
-        if weights is None:
-            weights = Weights.random(network, seed=seed)
+        drawn = Weights.random(network, seed=seed) if weights is None else weights
+        modules, self._traced = of_network(network)
+        for name, module in modules.items():
+            self._add_module(name, module)
         self._names = list(network.parameters)
         for name in self._names:
-            self._add(name, torch.from_numpy(weights[name]))
+            if name not in self._traced:
+                self._add(name, torch.from_numpy(drawn[name]))
+            elif weights is not None:
+                write(self, name, torch.from_numpy(weights[name]))
         self._runs = _Runs()
+
+    def _add_module(self, name: str, module: nn.Module) -> None:
+        try:
+            self.add_module(name, module)
+        except KeyError as error:
+            raise ValueError(
+                f"cell {name}: expected a name that torch.nn.Module does not use: {error}"
+            ) from error
 
     def _add(self, name: str, values: Tensor) -> None:
         """Registers a parameter, in a submodule for each part of its name that ends in a dot."""
         *modules, last = name.split(".")
         module: nn.Module = self
+        if modules and modules[0] in of_network(self._shared.network)[0]:
+            raise ValueError(
+                f"parameter {name}: {modules[0]} is a traced module: rename the parameter"
+            )
         try:
             for part in modules:
                 if part not in module._modules:
@@ -92,7 +117,8 @@ class Layer(nn.Module):
                 f"{text}: do not delete or replace it, also not by a parametrization such as "
                 "torch.nn.utils.weight_norm or torch.nn.utils.prune"
             )
-        by = ", ".join(type(each).__name__ for each in module.parametrizations[last])
+        parametrizations: Any = module.parametrizations
+        by = ", ".join(type(each).__name__ for each in parametrizations[last])
         owner = ".".join(["layer", *path])
         return (
             f"{text}, because a parametrization replaces it ({by}): a Layer takes none, so call "
@@ -116,9 +142,11 @@ class Layer(nn.Module):
                 raise ValueError(
                     f"given {name}: expected a tensor for each of {len(inputs)} inputs, got {len(rows)}"
                 )
-        tensors = dict(self.named_parameters(remove_duplicate=False))
+        tensors: dict[str, Tensor] = dict(self.named_parameters(remove_duplicate=False))
         for name in self._names:
-            if name not in tensors:
+            if name in self._traced:
+                tensors[name] = read(self, name)
+            elif name not in tensors:
                 raise ValueError(self._lacks(name))
         parameters = [tensors[name] for name in self._names]
         rows = [tensor for of_record in given for tensor in of_record]
@@ -295,7 +323,10 @@ class _Step:
         of_given = trainer.backward(self.nested(arrays))
         of_parameters = trainer.gradients()
         trainer.clear_gradients()
-        named = [torch.from_numpy(of_parameters[name]) for name in self.shared.network.parameters]
+        named = [
+            torch.from_numpy(of_parameters[name]).reshape(tensor.shape)
+            for name, tensor in zip(self.shared.network.parameters, parameters, strict=True)
+        ]
         return named, self._by_record(rows, of_given)
 
     def _by_record(self, rows: list[Tensor], of_given: list[Any]) -> list[Tensor]:
@@ -349,8 +380,13 @@ def _in_shape(record: Record, rows: Any) -> Any:
 
 
 def _weights(shared: _Shared, parameters: list[Tensor]) -> Weights:
-    arrays = [tensor.detach().numpy() for tensor in parameters]
-    return Weights(dict(zip(shared.network.parameters, arrays, strict=True)))
+    shapes = shared.network.parameters.items()
+    return Weights(
+        {
+            name: tensor.detach().numpy().reshape(shape)
+            for (name, shape), tensor in zip(shapes, parameters, strict=True)
+        }
+    )
 
 
 def _tensors(array: Any) -> Any:
