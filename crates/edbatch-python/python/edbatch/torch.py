@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from ._native import Engine, Network, Record, Trainer, Weights, sgd
-from ._trace import TraceError, many, row, trace
+from ._trace import TracedCell, TraceError, many, row, trace
 from ._trace.tensors import of_network, read, write
 
-__all__ = ["Layer", "TraceError", "many", "row", "trace"]
+__all__ = ["Layer", "TraceError", "TracedCell", "many", "row", "trace"]
 
 
 class Layer(nn.Module):

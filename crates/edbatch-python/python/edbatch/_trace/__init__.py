@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from .check import check
 from .declare import Plan, declare
 from .errors import TraceError, of_function
 from .ports import Signature, many, named, row
-from .results import check_names, check_records, roots
+from .results import check_names, own_record, roots
 from .tensors import Plain, Read, Traced, traced
 from .values import Scope
 
@@ -61,8 +62,11 @@ def trace(
     if not isinstance(module, nn.Module):
         raise TypeError(f"module: expected a torch.nn.Module, got {type(module).__name__}")
     function = forward or module.forward
-    of_ports = named(ports, function, 0 if forward is None else 1)
-    check_records(network, name, [record, *(p.record for p in of_ports if p.record is not None)])
+    record = own_record(network, name, record)
+    of_ports = [
+        replace(port, record=port.record and own_record(network, name, port.record))
+        for port in named(ports, function, 0 if forward is None else 1)
+    ]
     signature, known = Signature(of_ports, forward, batched, of_function(function)), traced(network)
     read, made, scope = _planned(name, module, signature, record, known)
     tensors = {key: parameter.tensor for key, parameter in read.items()}

@@ -4,6 +4,7 @@ import contextlib
 import io
 import logging
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -86,6 +87,8 @@ def capture(
     except TraceError:
         raise
     except Exception as exception:
+        for name, parameter in plain.module.named_parameters():
+            _check_type(f"cell {cell}: parameter {cell}.{name}", parameter)
         raise _failed(cell, exception) from exception
     if whole.returned.other is not None:
         raise error(cell, f"results: expected tensors, got {whole.returned.other}", signature.place)
@@ -114,14 +117,18 @@ def _captured(
         else:
             read = plain.read(of_module[node.name].removeprefix("module."))
             name = known.names.get(read.identity, f"{cell}.{names[id(read.tensor)]}")
-            if read.tensor.dtype != torch.float32:
-                raise TypeError(
-                    f"cell {cell}: parameter {name}: expected float32, got {read.tensor.dtype}: "
-                    "convert the module with `.float()`"
-                )
+            _check_type(f"cell {cell}: parameter {name}", read.tensor)
             captured.inputs[node.name] = ("parameter", name)
             captured.parameters[name] = read
     return captured
+
+
+def _check_type(what: str, tensor: Tensor) -> None:
+    if tensor.dtype != torch.float32 or tensor.device.type != "cpu":
+        raise TypeError(
+            f"{what}: expected float32 on the CPU, got {tensor.dtype} on {tensor.device}: convert "
+            "the module with `.float().cpu()` before it is traced"
+        )
 
 
 def _failed(cell: str, exception: Exception) -> TraceError:
@@ -157,14 +164,18 @@ _LOGGERS = (
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps torch.export from printing, and attention from a fast path without gradients."""
+    """Keeps torch.export from printing, and attention from a fast path without gradients.
+
+    What the module itself prints appears when its cells are checked.
+    """
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     disabled, fast = [each.disabled for each in loggers], torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     for each in loggers:
         each.disabled = True
     try:
-        with contextlib.redirect_stderr(io.StringIO()):
+        with contextlib.redirect_stderr(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)

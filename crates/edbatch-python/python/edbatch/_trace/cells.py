@@ -117,4 +117,4 @@ class TracedCell:
             ) from None
 
     def __repr__(self) -> str:
-        return f"<edbatch.torch traced cell {self.name}({', '.join(self._ports)})>"
+        return f"<edbatch.torch.TracedCell {self.name}({', '.join(self._ports)})>"

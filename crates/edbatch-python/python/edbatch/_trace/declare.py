@@ -85,9 +85,10 @@ class _Maker:
         self.c, self.form = c, form
         self.order = in_order(form.roots)
         self.tensors: dict[Expression, Any] = {}
-        #: The values of the port of any number, and the names of their fields.
+        #: The values of the port of any number, the names of their fields, and reductions of all.
         self.children: Any = None
         self.fields: list[str] = []
+        self.reductions: dict[str, Any] = {}
 
     def declare(self, ports: list[Port], children: Record | None) -> list[int]:
         """Adds the ports that are read. Returns the number of the port of each operand."""
@@ -124,8 +125,9 @@ class _Maker:
             return self.children.softmax_sum(*names)
         if x.op == "attention":
             return self.children.attention(self.tensors[x.operands[0]], *names[1:], *x.constants)
-        reduced = getattr(self.children, x.op)()
-        return _shaped(reduced[self.fields.index(names[0])], x.shape)
+        if x.op not in self.reductions:
+            self.reductions[x.op] = getattr(self.children, x.op)()
+        return _shaped(self.reductions[x.op][self.fields.index(names[0])], x.shape)
 
     def _made(self, x: Expression) -> Any:
         operands = [self.tensors[each] for each in x.operands]

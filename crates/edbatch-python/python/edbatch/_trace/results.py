@@ -53,10 +53,13 @@ def roots(
     return found
 
 
-def check_records(network: Network, cell: str, records: list[Record]) -> None:
-    """Raises CellError if a record is of another network."""
-    for record in records:
-        network.cell(record, cell)
+def own_record(network: Network, cell: str, record: Record) -> Record:
+    """Returns the record as one of this network, not of an equal one.
+
+    Raises CellError if it is of another network.
+    """
+    network.cell(record, cell)
+    return network.records[record.name]
 
 
 def check_names(network: Network, plan: Plan, parameters: dict[str, tuple[int, ...]]) -> None:
