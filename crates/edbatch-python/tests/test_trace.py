@@ -292,7 +292,7 @@ def test_ports_are_named_after_arguments():
         state,
         forward=lambda m, below, token: m(below, token),
     )
-    assert list(by_forward.each.ports) == ["below", "token"]
+    assert list(by_forward.each.ports) == ["token", "below"]
     assert list(by_forward.cell.ports) == ["below"]  # The word is read for each child alone.
 
 

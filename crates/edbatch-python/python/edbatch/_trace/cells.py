@@ -1,7 +1,7 @@
 """The cells of a module: what each of them computes, and how they are called."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
 
 from torch import nn
 
@@ -64,41 +64,12 @@ class TracedCell:
         self.each: Cell | None = cells["each"][0] if "each" in cells else None
         self.leaf: Cell | None = cells["leaf"][0] if "leaf" in cells else None
         self._ports = [str(port) for port in ports]
-        self._many = next((at for at, port in enumerate(ports) if port.many), -1)
-        self._many_name = ports[self._many].name if self._many >= 0 else ""
-        #: The numbers of the operands of each cell: `each` has them before and after the child.
-        self._node, self._leaf = cells["node"][1], cells.get("leaf", (None, []))[1]
-        of_each = cells.get("each", (None, []))[1]
-        self._reads_child = self._many in of_each
-        child = of_each.index(self._many) if self._reads_child else len(of_each)
-        self._before, self._after = of_each[:child], of_each[child + 1 :]
+        self._wire = _wiring(ports, {part: takes for part, (_, takes) in cells.items()}, self)
 
     def __call__(self, b: CallList, *operands: int | Iterable[int]) -> Any:
-        call: Any = b.call
         if len(operands) != len(self._ports):
             raise CallError(self._wrong_number(len(operands)))
-        if self._many < 0:
-            return call(self.cell, *[operands[at] for at in self._node])
-        children = self._children(operands[self._many])
-        if not children:
-            if self.leaf is None:
-                raise CallError(
-                    f"call of {self.name}: {self._many_name}: expected at least one value, got none"
-                )
-            return call(self.leaf, *[operands[at] for at in self._leaf])
-        if self.each is not None:
-            children = self._of_each(call, operands, children)
-        return call(
-            self.cell, *[children if at == self._many else operands[at] for at in self._node]
-        )
-
-    def _of_each(self, call: Any, operands: Sequence[Any], children: list[Any]) -> list[Any]:
-        """Calls the cell of each child."""
-        before = [operands[at] for at in self._before]
-        after = [operands[at] for at in self._after]
-        if not self._reads_child:
-            return [call(self.each, *before) for _ in children]
-        return [call(self.each, *before, child, *after) for child in children]
+        return self._wire(b.call, *operands)
 
     def _wrong_number(self, got: int) -> str:
         count = len(self._ports)
@@ -107,14 +78,47 @@ class TracedCell:
             f"({', '.join(self._ports)}), got {got}"
         )
 
-    def _children(self, operand: Any) -> list[Any]:
+    def listed(self, port: str, operand: Any) -> list[Any]:
+        """The operand of a port of any number, which may be any iterable."""
         try:
             return list(operand)
         except TypeError:
             raise TypeError(
-                f"call of {self.name}: {self._many_name}: expected a list of values, got "
+                f"call of {self.name}: {port}: expected a list of values, got "
                 f"{type(operand).__name__}"
             ) from None
 
+    def fail_without_children(self, port: str) -> NoReturn:
+        raise CallError(f"call of {self.name}: {port}: expected at least one value, got none")
+
     def __repr__(self) -> str:
         return f"<edbatch.torch.TracedCell {self.name}({', '.join(self._ports)})>"
+
+
+def _wiring(ports: list[Port], takes: dict[str, list[int]], of: TracedCell) -> Callable[..., Any]:
+    """Makes the function that calls the cells, with the operands that each of them takes.
+
+    It is compiled from text, as wiring runs for each node of each input: so it costs the same as
+    calls that are written by hand.
+    """
+    names = [f"v{at}" for at in range(len(ports))]
+    many = next((at for at, port in enumerate(ports) if port.many), None)
+    calls = {part: [part, *(names[at] for at in which)] for part, which in takes.items()}
+    lines = [f"def wire(call, {', '.join(names)}):"]
+    if many is not None:
+        children, port = names[many], repr(ports[many].name)
+        lines.append(
+            f"    if type({children}) is not list: {children} = of.listed({port}, {children})"
+        )
+        without = f"of.fail_without_children({port})"
+        if "leaf" in calls:
+            without = f"return call({', '.join(calls['leaf'])})"
+        lines.append(f"    if not {children}: {without}")
+        if "each" in calls:
+            each = ["child" if name == children else name for name in calls["each"]]
+            lines.append(f"    {children} = [call({', '.join(each)}) for child in {children}]")
+    lines.append(f"    return call({', '.join(calls['node'])})")
+    scope: dict[str, Any] = {"of": of, "node": of.cell, "each": of.each, "leaf": of.leaf}
+    exec("\n".join(lines), scope)
+    wire: Callable[..., Any] = scope["wire"]
+    return wire

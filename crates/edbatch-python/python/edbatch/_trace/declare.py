@@ -91,7 +91,10 @@ class _Maker:
         self.reductions: dict[str, Any] = {}
 
     def declare(self, ports: list[Port], children: Record | None) -> list[int]:
-        """Adds the ports that are read. Returns the number of the port of each operand."""
+        """Adds the ports that are read. Returns the number of the port of each operand.
+
+        A child is the last operand, and so are all children.
+        """
         takes = []
         for x in self.order:
             if x.op == "lookup":
@@ -99,7 +102,7 @@ class _Maker:
                 row = self.c.lookup(ports[port].name, parameter, dims)
                 self.tensors[x] = _shaped(row, x.shape)
                 takes.append(port)
-        for at, port in enumerate(ports):
+        for at, port in sorted(enumerate(ports), key=lambda item: item[1].many):
             read = [x for x in self.order if x.op in ("field", "child") and x.constants[0] == at]
             if read and port.record is not None:
                 values = self.c.one(port.name, port.record)
