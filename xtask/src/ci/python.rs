@@ -14,10 +14,11 @@ const PACKAGE: &str = "crates/edbatch-python";
 const MAX_WHEEL: u64 = 12_000_000;
 
 /// The notebooks. Some need a module that the test environment lacks.
-const NOTEBOOKS: [(&str, Option<&str>); 3] = [
+const NOTEBOOKS: [(&str, Option<&str>); 4] = [
     ("docs/notebooks/1_own_model.ipynb", None),
     ("docs/notebooks/2_weights_and_report.ipynb", None),
     ("docs/notebooks/3_in_torch.ipynb", Some("torch")),
+    ("docs/notebooks/4_traced_modules.ipynb", Some("torch")),
 ];
 
 /// Imports the package, prints its version, and lists the other packages of the environment.
