@@ -314,3 +314,15 @@ def test_two_dropouts_have_masks_of_their_own():
     assert any(bool(layer([None], [torch.ones(1, H)])[0].any()) for _ in range(8))
     assert not layer.eval()([None], [torch.ones(1, H)])[0].any()
     assert called(module, [torch.ones(H)]).abs().sum() == 0
+
+
+def test_sizes_like_the_number_of_children_of_the_example():
+    """The example has 53 children, or another prime if something has 53 elements."""
+    net = ed.Network()
+    word, state = net.record("word", x=59), net.record("state", h=53)
+    module = Fn(lambda m, x, h: (m.k(x) * h).sum(0), k=nn.Linear(59, 53))
+    trace(net, "node", module, [word, many(state)], state)
+    joined = Fn(lambda m, x, h: m.k(torch.cat([x, x])[:61]) * h.sum(0), k=nn.Linear(61, 53))
+    trace(net, "joined", joined, [word, many(state)], state)
+    wide = Fn(lambda m, h: m.k(h.sum(0).repeat(2, 1).flatten()[:67]), k=nn.Linear(67, 53))
+    trace(net, "wide", wide, [many(state)], state)

@@ -161,6 +161,9 @@ class Reader:
             return self._called(node)
         except Unsupported as unsupported:
             raise error(self.cell, str(unsupported), place, op) from None
+        except Exception as failure:  # Arguments that no handler has seen: name the line, too.
+            text = f"with these arguments, {type(failure).__name__}: {failure}"
+            raise error(self.cell, text, place, op) from failure
 
     def _called(self, node: Any) -> Any:
         """The result of an operation, by its handler."""

@@ -48,6 +48,8 @@ class TracedCell:
     number a list of values. Returns a value.
     """
 
+    __module__ = "edbatch.torch"
+
     def __init__(
         self,
         name: str,

@@ -26,6 +26,8 @@ class TraceError(CellError):
     name of the operation, such as ``aten.cumsum.default``. Each is None if it is not known.
     """
 
+    __module__ = "edbatch.torch"
+
     filename: str | None
     lineno: int | None
     op: str | None
