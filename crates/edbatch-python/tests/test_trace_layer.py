@@ -265,6 +265,34 @@ def test_copies_and_pickles_of_a_layer():
     torch.save(plain.state_dict(), io.BytesIO())
 
 
+class Model(nn.Module):
+    """A model that keeps its cell."""
+
+    def __init__(self):
+        super().__init__()
+        net, _, state = records()
+        self.node = trace(net, "node", nn.Linear(H, H), [state], state)
+        self.layer = Layer(net)
+
+    def forward(self, values):
+        calls = ed.CallList(self.layer._shared.network)
+        state = calls.give(self.layer._shared.network.records["state"], values)
+        calls.emit(self.node(calls, state))
+        return self.layer([calls])[0]
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_copies_and_pickles_of_a_model_with_a_cell(again):
+    model = Model()
+    other = again(model)
+    assert other.node.module is other.layer.node is not model.layer.node
+    values = np.ones(H, np.float32)
+    close(other(values), model(values))
+    with torch.no_grad():
+        other.layer.node.bias.add_(1)
+    close(other(values), model(values) + 1)
+
+
 def test_a_network_that_was_read_has_plain_parameters():
     _, cell, layer = tree_lstm()
     network = pickle.loads(pickle.dumps(layer._shared.network))

@@ -11,7 +11,7 @@ from torch import nn
 from .._native import CellError, Network, Record
 from .aten import Reader, supported
 from .capture import capture
-from .cells import TracedCell, plan
+from .cells import TracedCell, plan, traced_cell
 from .check import check
 from .declare import Plan, declare
 from .errors import Place, TraceError, of_function
@@ -73,7 +73,7 @@ def trace(
     traced(network).add(name, module, made.parameters)
     for text, place in made.warnings:
         warnings.warn_explicit(f"cell {name}: {text}", UserWarning, *(place or ("<module>", 1)))
-    return TracedCell(name, module, record, of_ports, cells)
+    return traced_cell(name, module, record, of_ports, cells)
 
 
 @dataclass(frozen=True)

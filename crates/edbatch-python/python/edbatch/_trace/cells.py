@@ -1,6 +1,6 @@
 """The cells of a module: what each of them computes, and how they are called."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 from torch import nn
@@ -66,16 +66,18 @@ class TracedCell:
         self.each: Cell | None = cells["each"][0] if "each" in cells else None
         self.leaf: Cell | None = cells["leaf"][0] if "leaf" in cells else None
         self._ports = [str(port) for port in ports]
-        self._wire = _wiring(ports, {part: takes for part, (_, takes) in cells.items()}, self)
+        self._made_of = (name, module, record, ports, cells)
 
-    def __call__(self, b: CallList, *operands: int | Iterable[int]) -> Any:
-        if len(operands) != len(self._ports):
-            raise CallError(self._wrong_number(len(operands)))
-        return self._wire(b.call, *operands)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return traced_cell, self._made_of
 
-    def _wrong_number(self, got: int) -> str:
-        count = len(self._ports)
-        return (
+    def __call__(self, b: CallList, /, *operands: int | Iterable[int]) -> Any:
+        """Calls the cells. `traced_cell` replaces it."""
+        raise NotImplementedError
+
+    def fail_number(self, operands: Iterable[Any]) -> NoReturn:
+        count, got = len(self._ports), sum(operand is not MISSING for operand in operands)
+        raise CallError(
             f"call of {self.name}: expected {count} operand{'' if count == 1 else 's'} "
             f"({', '.join(self._ports)}), got {got}"
         )
@@ -97,30 +99,44 @@ class TracedCell:
         return f"<edbatch.torch.TracedCell {self.name}({', '.join(self._ports)})>"
 
 
-def _wiring(ports: list[Port], takes: dict[str, list[int]], of: TracedCell) -> Callable[..., Any]:
-    """Makes the function that calls the cells, with the operands that each of them takes.
+#: An operand that a call does not have.
+MISSING = object()
 
-    It is compiled from text, as wiring runs for each node of each input: so it costs the same as
-    calls that are written by hand.
+
+def traced_cell(
+    name: str, module: nn.Module, record: Record, ports: list[Port], cells: Cells
+) -> TracedCell:
+    """Returns the cells of a module, with a `__call__` of their own.
+
+    It is compiled from text, because wiring runs for each node of each input: so it costs what
+    calls that are written by hand do.
     """
+    scope: dict[str, Any] = {part: cell for part, (cell, _) in cells.items()}
+    scope["missing"] = MISSING
+    exec("\n".join(_wiring(ports, {part: takes for part, (_, takes) in cells.items()})), scope)
+    kind = type("TracedCell", (TracedCell,), {"__call__": scope["wire"]})
+    made: TracedCell = kind(name, module, record, ports, cells)
+    return made
+
+
+def _wiring(ports: list[Port], takes: dict[str, list[int]]) -> Iterator[str]:
+    """The lines of a function that calls each cell with the operands that it takes."""
     names = [f"v{at}" for at in range(len(ports))]
-    many = next((at for at, port in enumerate(ports) if port.many), None)
-    calls = {part: [part, *(names[at] for at in which)] for part, which in takes.items()}
-    lines = [f"def wire(call, {', '.join(names)}):"]
-    if many is not None:
-        children, port = names[many], repr(ports[many].name)
-        lines.append(
-            f"    if type({children}) is not list: {children} = of.listed({port}, {children})"
-        )
-        without = f"of.fail_without_children({port})"
-        if "leaf" in calls:
-            without = f"return call({', '.join(calls['leaf'])})"
-        lines.append(f"    if not {children}: {without}")
-        if "each" in calls:
-            each = ["child" if name == children else name for name in calls["each"]]
-            lines.append(f"    {children} = [call({', '.join(each)}) for child in {children}]")
-    lines.append(f"    return call({', '.join(calls['node'])})")
-    scope: dict[str, Any] = {"of": of, "node": of.cell, "each": of.each, "leaf": of.leaf}
-    exec("\n".join(lines), scope)
-    wire: Callable[..., Any] = scope["wire"]
-    return wire
+    calls = {
+        part: f"call({', '.join([part, *(names[at] for at in which)])})"
+        for part, which in takes.items()
+    }
+    yield f"def wire(self, b, {''.join(f'{name}=missing, ' for name in names)}*more):"
+    yield f"    if {f'{names[-1]} is missing or ' if names else ''}more:"
+    yield f"        self.fail_number(({''.join(f'{name}, ' for name in names)}*more))"
+    yield "    call = b.call"
+    for name, port in zip(names, ports, strict=True):
+        if port.many:
+            yield f"    if type({name}) is not list:"
+            yield f"        {name} = self.listed({port.name!r}, {name})"
+            yield f"    if not {name}:"
+            without = f"self.fail_without_children({port.name!r})"
+            yield f"        return {calls.get('leaf', without)}"
+            if "each" in calls:
+                yield f"    {name} = [{calls['each']} for {name} in {name}]"
+    yield f"    return {calls['node']}"

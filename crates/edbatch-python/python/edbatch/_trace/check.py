@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from .._native import CallList, Engine, Network, Record, Weights
-from .cells import TracedCell
+from .cells import TracedCell, traced_cell
 from .declare import Plan, declare
 from .errors import error, of_exception
 from .ports import Port, Signature
@@ -40,7 +40,7 @@ def check(
             copies[each.name] = network.record(each.name, **each.fields)
     ports = [Port(p.name, p.record and copies[p.record.name], p.many) for p in plan.ports]
     trial = Plan(plan.name, ports, plan.node, plan.each, plan.leaf)
-    cell = TracedCell(
+    cell = traced_cell(
         plan.name, module, record, ports, declare(network, trial, copies[record.name])
     )
     arrays = {
