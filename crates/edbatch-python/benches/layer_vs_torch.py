@@ -5,11 +5,15 @@
 Embedding, binary TreeLSTM, classifier of the roots; Adam; one thread. The steps of both alternate.
 Trees are random, or the first of a file of SST, plain or .gz. PyTorch's side gets its best: trees
 are sorted into levels beforehand, leaves and gates are stacked, and all nodes of a level run
-together. Ours wires each tree in Python within the step. Prints the losses, which must agree, and
-medians.
+together. Ours wires each tree in Python within the step. Prints the losses, which must agree,
+medians of CPU time, and of the ratio of two steps that follow each other.
+
+Then the same with a Child-Sum TreeLSTM, which has a word at each node (`child_sum.py`): a traced
+module beside the same cells declared by hand, beside natural cells, and beside PyTorch.
 """
 
 import argparse
+import copy
 import gzip
 import itertools
 import random
@@ -21,6 +25,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+import child_sum
 import edbatch as ed
 from edbatch.torch import Layer
 
@@ -160,6 +165,90 @@ def leaves_of(tree):
     return 1 if tree is None else sum(map(leaves_of, tree))
 
 
+def nodes_of(tree):
+    return 1 + sum(map(nodes_of, tree or ()))
+
+
+class Side:
+    """A contestant: a module between an embedding and a classifier of its own."""
+
+    def __init__(self, name, module, forward, around):
+        self.name, self.forward, self.around = name, forward, copy.deepcopy(around)
+        parameters = [*module.parameters(), *self.around.parameters()]
+        self.optimizer = torch.optim.Adam(parameters, lr=1e-3)
+        self.times, self.losses = [], []
+
+    def step(self, words, labels):
+        start = time.process_time()
+        embed, classify = self.around
+        loss = F.cross_entropy(classify(self.forward(embed(words))), labels)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        self.times.append(time.process_time() - start)
+        self.losses.append(loss.item())
+
+    @property
+    def median(self):
+        return statistics.median(self.times[2:])  # The first steps allocate.
+
+
+def measure(sides, words, labels, steps):
+    """Alternates the steps of all sides, and prints losses, times, and ratios to the first."""
+    for _ in range(steps + 2):
+        for side in sides:
+            side.step(words, labels)
+    for side in sides:
+        first, last = side.losses[0], side.losses[-1]
+        print(f"{side.name}: {1e3 * side.median:.1f} ms a step, losses {first:.5f} to {last:.5f}")
+    for side in sides[1:]:
+        ratios = [ours / theirs for ours, theirs in zip(sides[0].times[2:], side.times[2:])]
+        print(f"{sides[0].name} / {side.name}: {statistics.median(ratios):.3f}")
+
+
+def binary(trees, around, labels, args):
+    leaves = [leaves_of(tree) for tree in trees]
+    words = torch.randint(WORDS, (sum(leaves),))
+    levels = Levels(trees)
+    net, build = network(args.hidden, args.hidden)
+    layer = Layer(net, build, given=("word",))
+    encoder = Encoder(layer)
+    print(f"{len(trees)} trees of {sum(leaves)} leaves, {len(levels.levels)} levels, H = {args.hidden}")
+    sides = [
+        Side("with Layer", layer, lambda x: torch.cat(layer(trees, x.split(leaves))), around),
+        Side("torch alone", encoder, lambda x: encoder(x, levels), around),
+    ]
+    measure(sides, words, labels, args.steps)
+
+
+def sums(trees, around, labels, args):
+    nodes = [nodes_of(tree) for tree in trees]
+    words = torch.randint(WORDS, (sum(nodes),))
+    levels = child_sum.Levels(trees)
+    module = child_sum.Cell(args.hidden, args.hidden)
+    masked, sorted_ = copy.deepcopy(module), copy.deepcopy(module)
+    edges, roots = child_sum.edges_of(trees)
+    layer, seconds = child_sum.traced(module, args.hidden, args.hidden)
+    same, natural = (
+        make(args.hidden, args.hidden) for make in (child_sum.same_cells, child_sum.natural_cells)
+    )
+    for other in (same, natural):
+        other.load_state_dict(layer.state_dict())
+
+    def forward(layer):
+        return lambda x: torch.cat(layer(trees, x.split(nodes)))
+
+    print(f"{len(trees)} Child-Sum trees of {sum(nodes)} nodes, traced in {seconds:.2f} s")
+    sides = [
+        Side("traced", layer, forward(layer), around),
+        Side("same cells by hand", same, forward(same), around),
+        Side("natural cells by hand", natural, forward(natural), around),
+        Side("torch", masked, lambda x: child_sum.by_masks(masked, x, edges)[roots], around),
+        Side("torch, sorted", sorted_, lambda x: child_sum.by_levels(sorted_, x, levels), around),
+    ]
+    measure(sides, words, labels, args.steps)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--trees")
@@ -173,45 +262,10 @@ def main():
         trees = read_trees(args.trees, args.batch)
     else:
         trees = [random_tree(args.leaves) for _ in range(args.batch)]
-    leaves = [leaves_of(tree) for tree in trees]
-    words = torch.randint(WORDS, (sum(leaves),))
     labels = torch.randint(CLASSES, (args.batch,))
-    levels = Levels(trees)
-
-    net, build = network(args.hidden, args.hidden)
-    layer = Layer(net, build, given=("word",))
-    encoder = Encoder(layer)
-    embed, classify = nn.Embedding(WORDS, args.hidden), nn.Linear(args.hidden, CLASSES)
-
-    def ours(embed, classify):
-        return classify(torch.cat(layer(trees, embed(words).split(leaves))))
-
-    def theirs(embed, classify):
-        return classify(encoder(embed(words), levels))
-
-    sides = []
-    for name, module, forward in [("with Layer", layer, ours), ("torch alone", encoder, theirs)]:
-        around = [nn.Embedding(WORDS, args.hidden), nn.Linear(args.hidden, CLASSES)]
-        for copied, original in zip(around, (embed, classify)):
-            copied.load_state_dict(original.state_dict())
-        parameters = [*module.parameters(), *(p for it in around for p in it.parameters())]
-        sides.append((name, forward, around, torch.optim.Adam(parameters, lr=1e-3), [], []))
-    for step in range(args.steps + 2):
-        for _, forward, around, optimizer, times, losses in sides:
-            start = time.perf_counter()
-            loss = F.cross_entropy(forward(*around), labels)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            # The first steps allocate.
-            if step >= 2:
-                times.append(time.perf_counter() - start)
-            losses.append(loss.item())
-    print(f"{len(trees)} trees of {sum(leaves)} leaves, {len(levels.levels)} levels, H = {args.hidden}")
-    for name, *_, times, losses in sides:
-        print(f"{name}: {1e3 * statistics.median(times):.1f} ms a step, losses {losses[0]:.5f} to {losses[-1]:.5f}")
-    ratio = statistics.median(sides[0][4]) / statistics.median(sides[1][4])
-    print(f"with Layer / torch alone: {ratio:.2f}")
+    around = nn.ModuleList([nn.Embedding(WORDS, args.hidden), nn.Linear(args.hidden, CLASSES)])
+    for model in (binary, sums):
+        model(trees, around, labels, args)
 
 
 main()
