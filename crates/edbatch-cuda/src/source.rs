@@ -80,8 +80,10 @@ pub(crate) fn source(
 
 /// Writes the function that runs a job.
 fn choice(phases: usize, text: &mut String) {
-    line!(text, "DEVICE void run_job(Block block, const Arguments&, Job j) {{");
-    line!(text, "    switch (j.phase()) {{");
+    line!(text, "DEVICE void run_job(Block block, const Arguments& a, const u32* job,");
+    line!(text, "                    u32 slice, u32 slices) {{");
+    line!(text, "    Job j(a, job, slice, slices);");
+    line!(text, "    switch (job[0]) {{");
     for phase in 0..phases {
         line!(text, "    case {phase}: phase_{phase}(block, j); break;");
     }
@@ -263,7 +265,10 @@ impl<'a> PhaseWriter<'a> {
                 rows = rows.replace(&format!(" {start}ull"), &format!(" w{register}"));
             }
             line!(body, "    Rows x{register} = {rows};");
-            line!(operations, "        float r{register} = fresh(x{register}.row(j, r) + u);");
+            line!(
+                operations,
+                "        float r{register} = fresh(x{register}.row(block, j, r) + u);"
+            );
         }
         line!(operations, "        end_of_loads();");
         for (index, &place) in outputs.iter().enumerate() {

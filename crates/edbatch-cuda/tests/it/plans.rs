@@ -50,7 +50,7 @@ fn check_earliest_waves(mini_batch: &MiniBatch<'_>) {
         let before = batch.nodes.iter().flat_map(|&node| graph.values(node));
         let readable = |value: Value| match value.source() {
             Source::Node(node) => wave_of[node.index()] + 1,
-            Source::Given(_) => 1,
+            Source::Given(_) => 0,
         };
         let wave = before.map(readable).max().unwrap_or(0);
         let wave = wave.max(u32::from(prologues.contains(&batch.kind)));
