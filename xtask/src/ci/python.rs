@@ -60,16 +60,9 @@ pub(super) fn smoke(skips: &Skips) -> Result<bool, Failure> {
         "macos" => ("lib_native.dylib", "_native.abi3.so"),
         _ => ("lib_native.so", "_native.abi3.so"),
     };
-    let folder = root().join("target/python/smoke");
-    let package = folder.join("edbatch");
-    fs::create_dir_all(&package)?;
-    for entry in fs::read_dir(root().join(PACKAGE).join("python/edbatch"))? {
-        let entry = entry?;
-        if entry.file_type()?.is_file() {
-            fs::copy(entry.path(), package.join(entry.file_name()))?;
-        }
-    }
-    fs::copy(target.join("debug").join(library), package.join(extension))?;
+    // As `maturin develop` does: beside the sources, where Git ignores it.
+    let folder = root().join(PACKAGE).join("python");
+    fs::copy(target.join("debug").join(library), folder.join("edbatch").join(extension))?;
     let mut tests = module("pytest", &["-q", "-m", "smoke"]);
     skips.collect_from(&mut tests);
     Ok(tests.env("PYTHONPATH", folder).status()?.success())
