@@ -106,18 +106,17 @@ def tree_build(cell):
     return build
 
 
+def traced_sum(net, module, word, state):
+    """Traces a ChildSum, which takes the children's states in its own order."""
+    forward = lambda m, x, s: m(x[None], s.c, s.h)
+    return trace(net, "node", module, [word, many(state)], state, forward=forward)
+
+
 @pytest.mark.smoke
 def test_child_sum_over_trees():
     net, word, state = records(h=H, c=H)
     module = ChildSum()
-    cell = trace(
-        net,
-        "node",
-        module,
-        [word, many(state)],
-        state,
-        forward=lambda m, x, s: m(x[None], s.c, s.h),
-    )
+    cell = traced_sum(net, module, word, state)
     assert (cell.cell.name, cell.each.name, cell.leaf.name) == ("node", "node.each", "node.leaf")
     layer = Layer(net, tree_build(cell), ("word",))
 

@@ -14,7 +14,7 @@ from torch import nn
 
 import edbatch as ed
 from edbatch.torch import Layer, many, trace
-from test_trace import SIZES, TREES, ChildSum, tree_build
+from test_trace import SIZES, TREES, ChildSum, traced_sum, tree_build
 from traced import H, I, Fn, close, close_gradients, numbers, records
 
 
@@ -22,14 +22,7 @@ def tree_lstm(module=None, **options):
     net, word, state = records(h=H, c=H)
     torch.manual_seed(0)
     module = module or ChildSum()
-    cell = trace(
-        net,
-        "node",
-        module,
-        [word, many(state)],
-        state,
-        forward=lambda m, x, s: m(x[None], s.c, s.h),
-    )
+    cell = traced_sum(net, module, word, state)
     return module, cell, Layer(net, tree_build(cell), ("word",), **options)
 
 
@@ -207,14 +200,7 @@ def test_weights_fill_the_module():
 def test_cells_of_ones_own_stand_beside():
     module = ChildSum()
     net, word, state = records(h=H, c=H)
-    cell = trace(
-        net,
-        "node",
-        module,
-        [word, many(state)],
-        state,
-        forward=lambda m, x, s: m(x[None], s.c, s.h),
-    )
+    cell = traced_sum(net, module, word, state)
 
     @net.cell(net.record("output", y=2))
     def output(c):
