@@ -3,8 +3,8 @@
 use edbatch_layout::{LINE, MiniBatch, Operand, Plan, PlanError};
 
 /// Proves that no step of a plan depends on another step of its wave: each row is written by one
-/// step, and read only by steps of later waves. [`edbatch_layout::check`] proves that the rows
-/// contain the right values.
+/// step, or given in wave 0, and read only by steps of later waves. [`edbatch_layout::check`]
+/// proves that the rows contain the right values.
 ///
 /// *Cost*: O(arena + edges × cache lines per row).
 ///
@@ -24,7 +24,7 @@ pub fn check_waves(
     let program = mini_batch.program;
     for row in &plan.given {
         let stride = program.record(row.record).stride;
-        written.write(row.start, stride, 0).map_err(|what| PlanError { step: 0, what })?;
+        written.write(row.start, stride, 1).map_err(|what| PlanError { step: 0, what })?;
     }
     for (step, (written_by, &wave)) in plan.steps.iter().zip(waves).enumerate() {
         let stride = program.carried_out(written_by).output_stride;

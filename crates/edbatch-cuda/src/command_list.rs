@@ -1,39 +1,54 @@
 //! A plan for a device: one array of numbers.
 //!
 //! ```text
-//! waves                          their number
-//! first job of each wave, end    as indices into the array
-//! jobs                           six numbers each: what, then five that depend on it
-//! pieces of rows                 a start and a length each, for the argmax of several fields
-//! steps                          calls, out, scratch; then three numbers an operand: its form
-//!                                (a span, a list, any number of rows, rows of a folded table),
-//!                                then two that depend on it
+//! head                           the number of waves, the number of words of a job, 0, 0
+//! waves                          four numbers each: the index of the first job, the number of
+//!                                jobs, the index of the first copy, the number of copies
 //! lists, rows                    those of the plan
+//! pieces of rows                 a start and a length each, for the argmax of several fields
+//! jobs                           at multiples of 16 words. Eight numbers: phase, calls, out,
+//!                                scratch, slices, operands, 0, 0; then two numbers an operand
+//! copies                         four numbers each: what, then three that depend on it
 //! ```
 //!
-//! A job is the work of one block: a [phase](crate::Phase) of a step for at most [`TILE`] calls
-//! and a slice of its units, or a copy. No two jobs of a wave depend on each other. Each wave of
-//! [steps](crate::waves()) becomes one wave of jobs per phase. A first wave copies the given rows
-//! into the arena, and a last wave copies the wanted values out of it. In each wave, jobs that
-//! all blocks of a team share ([`slices`](crate::PhaseEntry::slices) is 0) come first. Scratch
-//! follows the plan's arena, and each wave of steps reuses it.
+//! The numbers of an operand are the start of the first call's row and the distance of rows; or the
+//! index of a list of starts and [`LIST`] or [`FOLDED`]; or, for any number of rows, the indices of
+//! the lists of ends and of rows.
+//!
+//! A job is a [phase](crate::Phase) of a step. The blocks of a team divide it: into tiles of
+//! [`TILE`] calls and slices of its units ([`slices`](crate::PhaseEntry::slices)). No two jobs of a
+//! wave depend on each other, and a block finds its share of a job without loads that depend on
+//! each other, so it loads what it needs for later waves ahead (`kernels/ahead.h`).
+//!
+//! Each wave of [steps](crate::waves()) becomes one wave of jobs per phase. The first wave also
+//! copies the given rows into the arena, and a last wave copies the wanted values out of it.
+//! Scratch follows the plan's arena, and each wave of steps reuses it.
 
 mod jobs;
 
 use std::fmt;
 use std::mem;
 
-use edbatch_layout::{CellPlan, Operand, Plan, Program};
+use edbatch_layout::{CellPlan, Plan, Program};
 
 use crate::CudaError;
 use crate::phase_table::PhaseTable;
 use crate::waves::WaveFinder;
 
-/// The maximum number of calls of a cell in one job.
+/// The maximum number of calls of a tile.
 pub const TILE: u32 = 16;
 
-/// The number of words that a job takes in the array.
-const JOB: usize = 6;
+/// The words of the head, of a wave and of a copy.
+const ENTRY: usize = 4;
+
+/// The words of a job before its operands, and the multiple that its length is of.
+const JOB: usize = 8;
+const LINE: usize = 16;
+
+/// Replaces the distance of rows of an operand whose rows' starts are in a list: rows of the arena,
+/// of the weights, or of folded tables.
+const LIST: u32 = u32::MAX;
+const FOLDED: u32 = u32::MAX - 1;
 
 /// Set in the index of an argmax if an element of the value is not finite.
 pub(crate) const NOT_FINITE: u32 = 1 << 31;
@@ -68,17 +83,12 @@ pub struct CommandList {
     finder: WaveFinder,
     /// Pairs of a step's wave and its index, sorted.
     order: Vec<(u32, u32)>,
-    /// For each step: the start of its numbers, and the start of its scratch.
-    steps: Vec<(u32, u32)>,
-    /// Positions of the words relative to the start of the steps, until that start is known.
-    from_steps: Vec<usize>,
-    /// Positions of the words that are relative to the first piece, and the words of the pieces.
-    from_pieces: Vec<usize>,
-    pieces: Vec<u32>,
+    /// The start of each step's scratch.
+    scratch: Vec<u32>,
 }
 
 impl CommandList {
-    /// Writes a plan. The first `initial` of its given rows come from the host, the next `stayed`
+    /// Writes a plan. The first `given.0` of its given rows come from the host, the next `given.1`
     /// from the previous plan, and the rest from the host.
     ///
     /// # Errors
@@ -88,11 +98,11 @@ impl CommandList {
         program: &Program,
         table: &PhaseTable,
         plan: &Plan,
-        (initial, stayed): (usize, usize),
+        given: (usize, usize),
     ) -> Result<(), CudaError> {
         let mut finder = mem::take(&mut self.finder);
         finder.find(program, plan);
-        let written = self.write_in_waves(program, table, plan, &finder.waves, (initial, stayed));
+        let written = self.write_in_waves(program, table, plan, &finder.waves, given);
         self.finder = finder;
         written
     }
@@ -104,22 +114,17 @@ impl CommandList {
         table: &PhaseTable,
         plan: &Plan,
         waves: &[u32],
-        (initial, stayed): (usize, usize),
+        given: (usize, usize),
     ) -> Result<(), CudaError> {
         assert_eq!(waves.len(), plan.steps.len(), "a wave for each step");
         self.order.clear();
         self.order.extend((0..).zip(waves).map(|(step, &wave)| (wave, step)));
         self.order.sort_unstable();
-        check_length(numbers_of_steps(plan))?;
         self.place_scratch(program, plan)?;
-        let given = !plan.given.is_empty();
-        let wanted = !plan.wanted.is_empty();
-        let waves = usize::from(given) + self.phase_waves(table, plan) + usize::from(wanted);
-        self.words.clear();
-        self.words.resize(waves + 2, 0);
-        let steps_at = self.lay_out_jobs(program, table, plan, (initial, stayed))?;
-        self.write_steps(plan, steps_at);
-        Ok(())
+        self.begin(program, table, plan)?;
+        let lists = (ENTRY + ENTRY * self.waves()) as u32;
+        self.write_jobs(table, plan, (lists, lists + plan.lists.len() as u32));
+        self.write_copies(program, plan, given, lists + (plan.lists.len() + plan.rows.len()) as u32)
     }
 
     /// Returns the whole array of numbers.
@@ -134,14 +139,24 @@ impl CommandList {
         self.words.first().map_or(0, |&waves| waves as usize)
     }
 
-    /// Returns the number of jobs of a wave.
+    /// Returns the number of jobs and copies of a wave.
     ///
     /// # Panics
     /// If `wave` is out of range.
     #[must_use]
     pub fn jobs(&self, wave: usize) -> usize {
+        let [_, jobs, _, copies] = self.wave(wave);
+        (jobs + copies) as usize
+    }
+
+    /// Returns the number of words of a job.
+    pub(crate) fn job(&self) -> usize {
+        self.words.get(1).map_or(LINE, |&words| words as usize)
+    }
+
+    fn wave(&self, wave: usize) -> [u32; ENTRY] {
         assert!(wave < self.waves(), "wave {wave} of {}", self.waves());
-        (self.words[wave + 2] - self.words[wave + 1]) as usize / JOB
+        *self.words[ENTRY * (wave + 1)..].first_chunk().expect("each wave has an entry")
     }
 
     /// Returns the number of elements of the arena and scratch together.
@@ -170,8 +185,8 @@ impl CommandList {
 
     /// Places the scratch of all steps after the arena.
     fn place_scratch(&mut self, program: &Program, plan: &Plan) -> Result<(), CudaError> {
-        self.steps.clear();
-        self.steps.resize(plan.steps.len(), (0, 0));
+        self.scratch.clear();
+        self.scratch.resize(plan.steps.len(), 0);
         let mut most = plan.arena as u64;
         // Steps of a wave run at the same time and need separate scratch. Steps of different waves
         // do not, so the scratch of each wave starts at the end of the arena.
@@ -179,7 +194,7 @@ impl CommandList {
             let mut end = plan.arena as u64;
             for &(_, step) in of_wave {
                 let of_step = &plan.steps[step as usize];
-                self.steps[step as usize].1 = end as u32;
+                self.scratch[step as usize] = end as u32;
                 let regions = program.carried_out(of_step).regions.iter();
                 let row: u64 = regions.map(|&width| u64::from(scratch_width(width))).sum();
                 end += u64::from(of_step.calls) * row;
@@ -189,46 +204,6 @@ impl CommandList {
         self.arena = most as usize;
         check(most, "values and scratch")
     }
-
-    /// Returns the number of waves that run the phases of all steps.
-    fn phase_waves(&self, table: &PhaseTable, plan: &Plan) -> usize {
-        let of_step = |&(_, step): &(u32, u32)| table.of(&plan.steps[step as usize]).len();
-        let of_wave = |steps: &[(u32, u32)]| steps.iter().map(of_step).max().unwrap_or(0);
-        self.order.chunk_by(|a, b| a.0 == b.0).map(of_wave).sum()
-    }
-
-    /// Writes the number of calls, the places and the operands of each step, and the plan's lists.
-    fn write_steps(&mut self, plan: &Plan, steps_at: usize) {
-        debug_assert_eq!(self.words.len(), steps_at);
-        let operands: usize = (0..plan.steps.len()).map(|step| plan.operands_of(step).len()).sum();
-        let lists = (steps_at + 3 * plan.steps.len() + 3 * operands) as u32;
-        let rows = lists + plan.lists.len() as u32;
-        for (step, of_step) in plan.steps.iter().enumerate() {
-            self.words.extend([of_step.calls, of_step.out, self.steps[step].1]);
-            for operand in plan.operands_of(step) {
-                self.words.extend(match *operand {
-                    Operand::Unread => [0, 0, 0],
-                    Operand::Span { first, stride } => [1, first, stride],
-                    Operand::List { start } => [2, lists + start, 0],
-                    Operand::Table { start } | Operand::Hoisted { start } => [2, rows + start, 0],
-                    Operand::Many { ends, rows } => [3, lists + ends, lists + rows],
-                    Operand::Folded { start } => [4, rows + start, 0],
-                });
-            }
-        }
-        self.words.extend(&plan.lists);
-        self.words.extend(&plan.rows);
-    }
-}
-
-/// Returns the number of words that the steps and the plan's lists take.
-fn numbers_of_steps(plan: &Plan) -> u64 {
-    let of_steps = 3 * (plan.steps.len() as u64 + plan.operands.len() as u64);
-    of_steps + plan.lists.len() as u64 + plan.rows.len() as u64
-}
-
-fn check_length(numbers: u64) -> Result<(), CudaError> {
-    check(numbers, "the command list")
 }
 
 /// Fails if 32 bits cannot hold a number of elements.
@@ -258,27 +233,38 @@ fn scratch_width(width: u32) -> u32 {
     width.next_multiple_of(4)
 }
 
-/// One line per wave: `wave 1: phase 0 of step @40, calls 0..3, slice 0/2; …`.
+/// One line per wave: `wave 1: phase 0, 3 calls -> @40, 2 slices, span 0+8, list 12; …`.
 impl fmt::Display for CommandList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = |start: u32, count: u32, words: usize| {
+            self.words[start as usize..][..count as usize * words].chunks_exact(words)
+        };
         for wave in 0..self.waves() {
             write!(f, "wave {wave}:")?;
-            let jobs = &self.words[self.words[wave + 1] as usize..self.words[wave + 2] as usize];
-            for (index, job) in jobs.chunks_exact(JOB).enumerate() {
-                f.write_str(if index == 0 { " " } else { "; " })?;
-                let &[what, a, b, c, d, e] = job else { unreachable!("six numbers per job") };
-                match what {
-                    _ if what == CopyJob::Given as u32 => write!(f, "given {a}+{c} -> @{b}")?,
-                    _ if what == CopyJob::Stayed as u32 => write!(f, "stayed {a}+{c} -> @{b}")?,
-                    _ if what == CopyJob::Output as u32 => write!(f, "@{a}+{c} -> output {b}")?,
-                    _ if what == CopyJob::Stay as u32 => write!(f, "@{a}+{c} -> stay {b}")?,
-                    _ if what == CopyJob::ArgMax as u32 => {
-                        let pieces = &self.words[a as usize..(a + 2 * b) as usize];
-                        write!(f, "arg-max {pieces:?} -> index {c}")?;
+            let [job, jobs, copy, copies] = self.wave(wave);
+            for job in at(job, jobs, self.job()) {
+                let (calls, out, slices) = (job[1], job[2], job[4]);
+                write!(f, " phase {}, {calls} calls -> @{out}, {slices} slices", job[0])?;
+                for operand in job[JOB..].chunks_exact(2).take(job[5] as usize) {
+                    match *operand {
+                        [start, LIST] => write!(f, ", list {start}")?,
+                        [start, FOLDED] => write!(f, ", folded {start}")?,
+                        [start, stride] => write!(f, ", {start}+{stride}")?,
+                        _ => unreachable!("two numbers an operand"),
                     }
-                    phase => {
-                        let end = b + c;
-                        write!(f, "phase {phase} of [{a}], calls {b}..{end}, slice {d}/{e}")?;
+                }
+                f.write_str(";")?;
+            }
+            for copy in at(copy, copies, ENTRY) {
+                let &[what, a, b, c] = copy else { unreachable!("four numbers a copy") };
+                match what {
+                    _ if what == CopyJob::Given as u32 => write!(f, " given {a}+{c} -> @{b};")?,
+                    _ if what == CopyJob::Stayed as u32 => write!(f, " stayed {a}+{c} -> @{b};")?,
+                    _ if what == CopyJob::Output as u32 => write!(f, " @{a}+{c} -> output {b};")?,
+                    _ if what == CopyJob::Stay as u32 => write!(f, " @{a}+{c} -> stay {b};")?,
+                    _ => {
+                        let pieces = &self.words[a as usize..(a + 2 * b) as usize];
+                        write!(f, " arg-max {pieces:?} -> index {c};")?;
                     }
                 }
             }

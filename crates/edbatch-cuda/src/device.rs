@@ -8,7 +8,8 @@ use super::compilation::OnCompile;
 use super::team_pool::TeamPool;
 
 /// The headers that a source may include, by name.
-pub(crate) const HEADERS: [(&str, &str); 10] = [
+pub(crate) const HEADERS: [(&str, &str); 11] = [
+    ("ahead.h", include_str!("kernels/ahead.h")),
     ("barrier.h", include_str!("kernels/barrier.h")),
     ("block.h", include_str!("kernels/block.h")),
     ("copies.h", include_str!("kernels/copies.h")),
@@ -22,7 +23,7 @@ pub(crate) const HEADERS: [(&str, &str); 10] = [
 ];
 
 /// Bytes of shared memory before the resident weights of a block: `SHARED` of `kernels/block.h`.
-pub(crate) const ROW_BYTES: usize = 4 * 16 * (512 + 4 + 8);
+pub(crate) const ROW_BYTES: usize = 4 * (16 * (512 + 4) + 552);
 
 /// The maximum number of plans of a launch: `MAX_PARTS` of `kernels/team.h`.
 pub(crate) const MAX_PARTS: usize = 32;
@@ -136,6 +137,8 @@ pub(crate) struct TeamPart {
     pub(crate) waves: u32,
     /// The number of this launch among the launches of the team.
     pub(crate) number: u32,
+    /// The words of a job in the command list.
+    pub(crate) job: u32,
 }
 
 impl TeamPart {
@@ -147,6 +150,7 @@ impl TeamPart {
             host_commands: arguments.commands,
             words: commands.words().len().next_multiple_of(4) as u32,
             waves: commands.waves() as u32,
+            job: commands.job() as u32,
             ..Self::default()
         }
     }

@@ -80,10 +80,8 @@ pub(crate) fn source(
 
 /// Writes the function that runs a job.
 fn choice(phases: usize, text: &mut String) {
-    line!(text, "DEVICE void run_job(Block block, const Arguments& a, const u32* job,");
-    line!(text, "                    u32 slice, u32 slices) {{");
-    line!(text, "    Job j(a, job, slice, slices);");
-    line!(text, "    switch (job[0]) {{");
+    line!(text, "DEVICE void run_job(Block block, const Arguments&, Job j) {{");
+    line!(text, "    switch (j.phase()) {{");
     for phase in 0..phases {
         line!(text, "    case {phase}: phase_{phase}(block, j); break;");
     }
@@ -265,10 +263,7 @@ impl<'a> PhaseWriter<'a> {
                 rows = rows.replace(&format!(" {start}ull"), &format!(" w{register}"));
             }
             line!(body, "    Rows x{register} = {rows};");
-            line!(
-                operations,
-                "        float r{register} = fresh(x{register}.row(block, j, r) + u);"
-            );
+            line!(operations, "        float r{register} = fresh(x{register}.row(j, r) + u);");
         }
         line!(operations, "        end_of_loads();");
         for (index, &place) in outputs.iter().enumerate() {
@@ -319,7 +314,7 @@ impl<'a> PhaseWriter<'a> {
                 Base::Table(table) => self.starts(usize::from(table)),
                 _ => "NO_OPERAND".into(),
             };
-            return format!("Rows(j.weights + {start}ull, {operand})");
+            return format!("Rows(j.a.weights + {start}ull, {operand})");
         }
         match place.base {
             Base::Port(port) => {

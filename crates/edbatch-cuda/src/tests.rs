@@ -108,8 +108,11 @@ impl<D: Device> Kernel<D> {
     fn run(&self, (blocks, commands, weights, arena, more): Launch<'_>) -> Left {
         let behind = vec![f32::NAN; more];
         // One wave with one job, which all blocks divide.
-        let head = [1, 3, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        let mut words = [&head[..], commands].concat();
+        let mut words = vec![1, 16, 0, 0, 16, 1, 0, 0];
+        words.resize(16, 0);
+        words.extend([0, 1]);
+        words.resize(32, 0);
+        words.extend(commands);
         words.resize(words.len().next_multiple_of(4), 0);
         let commands = self.memory(words.iter().copied(), MemorySide::Host);
         let device_commands = self.memory(words.iter().copied(), MemorySide::Device);
@@ -127,7 +130,8 @@ impl<D: Device> Kernel<D> {
             ..Arguments::default()
         };
         let (host_commands, words) = (device.address(&commands), words.len() as u32);
-        let part = TeamPart { arguments, host_commands, words, waves: 1, ..TeamPart::default() };
+        let part =
+            TeamPart { arguments, host_commands, words, waves: 1, job: 16, ..TeamPart::default() };
         let (program, places) = (&self.program, device.address(&places));
         let shared_bytes = device::ROW_BYTES + RESIDENT;
         let kernel = TeamKernel { device, program, places, blocks, shared_bytes };
@@ -143,6 +147,9 @@ impl<D: Device> Kernel<D> {
     }
 }
 
+/// `LIST` of `kernels/job.h`.
+const LIST: usize = u32::MAX as usize;
+
 /// Bytes of resident weights of a block.
 const RESIDENT: usize = 48 << 10;
 
@@ -150,12 +157,12 @@ const RESIDENT: usize = 48 << 10;
 /// with the caller's words.
 fn source(functions: &str, wave: &str) -> Source {
     let text = format!(
-        "#include \"outputs.h\"\n#include \"small.h\"\n#include \"steps.h\"\n\
+        "#include \"ahead.h\"\n#include \"outputs.h\"\n#include \"small.h\"\n#include \"steps.h\"\n\
          #include \"tf32.h\"\n\n{functions}\n\n\
          DEVICE void wave(Block block, const Arguments& a) {{\n{wave}\n}}\n\
          DEVICE void load_weights(Block, const Arguments&) {{}}\n\
-         DEVICE void run_job(Block block, Arguments a, const u32*, u32, u32) {{\n\
-         a.commands += 12;\nwave(block, a);\n}}\n\n#include \"team.h\"\n"
+         DEVICE void run_job(Block block, Arguments a, Job) {{\n\
+         a.commands += 32;\nwave(block, a);\n}}\n\n#include \"team.h\"\n"
     );
     Source { text, kernel: device::Kernel::Plan }
 }

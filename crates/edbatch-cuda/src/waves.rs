@@ -2,8 +2,9 @@
 
 use edbatch_layout::{Operand, Plan, Program};
 
-/// Returns the wave of each step of a plan. A step that reads no other step's output has wave 0.
-/// Any other step has the wave after the last one whose output it reads.
+/// Returns the wave of each step of a plan. A step that reads neither given rows nor another step's
+/// output has wave 0. Given rows are written in wave 0, so their readers have wave 1 or more. Any
+/// other step has the wave after the last one whose output it reads.
 ///
 /// The plan must have [distinct lifetimes](edbatch_layout::Lifetimes::Distinct):
 /// [`check_waves`](crate::check_waves()) proves that the steps of a wave may run in any order.
@@ -19,13 +20,13 @@ pub fn waves(program: &Program, plan: &Plan) -> Vec<u32> {
 /// Finds waves. Memory is reused from plan to plan.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WaveFinder {
-    /// The outputs of steps, by ascending start.
+    /// The given rows and the outputs of steps, by ascending start.
     outputs: Vec<Output>,
     /// The wave of each step.
     pub(crate) waves: Vec<u32>,
 }
 
-/// The range of the arena that a step writes, in elements.
+/// The range of the arena that a step writes, or of a given row, in elements.
 #[derive(Clone, Copy, Debug)]
 struct Output {
     start: u64,
@@ -39,6 +40,12 @@ impl WaveFinder {
     pub(crate) fn find(&mut self, program: &Program, plan: &Plan) {
         self.outputs.clear();
         self.waves.clear();
+        self.outputs.extend(plan.given.iter().map(|row| {
+            let start = u64::from(row.start);
+            let end = start + u64::from(program.record(row.record).stride);
+            Output { start, end, readable: 1 }
+        }));
+        self.outputs.sort_unstable_by_key(|output| output.start);
         for (index, step) in plan.steps.iter().enumerate() {
             let mut reader = Reader::new(&self.outputs);
             for operand in plan.operands_of(index) {
@@ -89,14 +96,12 @@ impl<'a> Reader<'a> {
         let row = u64::from(row);
         if !(self.last.start..self.last.end).contains(&row) {
             let after = self.outputs.partition_point(|output| output.start <= row);
-            let Some(output) = after.checked_sub(1).map(|index| self.outputs[index]) else {
-                return; // a given row
-            };
-            if row >= output.end {
-                return; // a given row
+            let output = after.checked_sub(1).map(|index| self.outputs[index]);
+            // A row that nothing writes is an error of `check_waves`.
+            if let Some(output) = output.filter(|output| row < output.end) {
+                self.last = output;
+                self.wave = self.wave.max(output.readable);
             }
-            self.last = output;
-            self.wave = self.wave.max(output.readable);
         }
     }
 }

@@ -1,113 +1,162 @@
-//! The jobs of a command list, wave by wave.
+//! The waves of a command list: jobs and copies.
 
-use edbatch_layout::{Plan, Program, ValueRow, Want};
+use edbatch_layout::{Operand, Plan, Program, ValueRow, Want};
 
-use super::{CommandList, CopyJob, TILE, check, check_length, numbers_of_steps};
+use super::{CommandList, CopyJob, ENTRY, FOLDED, JOB, LINE, LIST, check};
 use crate::CudaError;
 use crate::phase_table::PhaseTable;
 
 impl CommandList {
-    /// Writes the index of each wave's first job, all jobs, and the pieces of rows. Returns the
-    /// index at which the steps begin in the array.
-    pub(super) fn lay_out_jobs(
+    /// Writes the head, empty entries of all waves, the plan's lists, and the pieces of rows.
+    ///
+    /// # Errors
+    /// If the whole list will have 2³² words or more.
+    pub(super) fn begin(
         &mut self,
         program: &Program,
         table: &PhaseTable,
         plan: &Plan,
-        given: (usize, usize),
-    ) -> Result<usize, CudaError> {
-        self.from_steps.clear();
-        self.from_pieces.clear();
-        self.pieces.clear();
-        if !plan.given.is_empty() {
-            begin(&mut self.words);
-            give(&mut self.words, program, &plan.given, given);
-        }
-        self.lay_out_phases(table, plan);
-        self.lay_out_wanted(program, plan)?;
-        let Self { words, from_steps, from_pieces, pieces, .. } = self;
-        check_length((words.len() + pieces.len()) as u64 + numbers_of_steps(plan))?;
-        let (end, waves) = (words.len() as u32, words[0] as usize);
-        words[waves + 1] = end;
-        let steps_at = end + pieces.len() as u32;
-        from_pieces.iter().for_each(|&word| words[word] += end);
-        from_steps.iter().for_each(|&word| words[word] += steps_at);
-        words.extend(&*pieces);
-        Ok(steps_at as usize)
+    ) -> Result<(), CudaError> {
+        let operands = (0..plan.steps.len()).map(|step| plan.operands_of(step).len());
+        let job = (JOB + 2 * operands.max().unwrap_or(0)).next_multiple_of(LINE);
+        let waves = self.count_waves(table, plan);
+        let jobs: usize = plan.steps.iter().map(|step| table.of(step).len()).sum();
+        let given = plan.given.iter().map(|&row| fields(program, row).count());
+        let wanted = plan.wanted.iter().map(|&(row, want)| match want {
+            Want::ArgMax => 1,
+            _ => fields(program, row).count(),
+        });
+        let pieces = arg_maxes(plan).map(|row| 2 * fields(program, row).count());
+        let lists = plan.lists.len() + plan.rows.len() + pieces.sum::<usize>();
+        let entries = ENTRY * (1 + waves + given.chain(wanted).sum::<usize>());
+        check((entries + lists + LINE + job * jobs) as u64, "the command list")?;
+        self.words.clear();
+        self.words.extend([waves as u32, job as u32, 0, 0]);
+        self.words.resize(ENTRY * (1 + waves), 0);
+        self.words.extend(&plan.lists);
+        self.words.extend(&plan.rows);
+        let pieces = arg_maxes(plan).flat_map(|row| fields(program, row));
+        self.words.extend(pieces.flat_map(|(start, len)| [start, len]));
+        self.words.resize(self.words.len().next_multiple_of(LINE), 0);
+        Ok(())
     }
 
-    /// Writes the jobs of all phases of the steps.
-    fn lay_out_phases(&mut self, table: &PhaseTable, plan: &Plan) {
-        let Self { words, order, steps, from_steps, .. } = self;
-        // The steps' numbers follow all jobs. Until these are written, positions are relative.
-        let mut at = 0;
-        for (step, of_step) in steps.iter_mut().enumerate() {
-            of_step.0 = at;
-            at += 3 + 3 * plan.operands_of(step).len() as u32;
-        }
+    /// Returns the number of waves: one for each phase of a wave of steps, and those of copies.
+    fn count_waves(&self, table: &PhaseTable, plan: &Plan) -> usize {
+        let of_step = |&(_, step): &(u32, u32)| table.of(&plan.steps[step as usize]).len();
+        let of_wave = |steps: &[(u32, u32)]| steps.iter().map(of_step).max().unwrap_or(0);
+        let phases: usize = self.order.chunk_by(|a, b| a.0 == b.0).map(of_wave).sum();
+        usize::from(self.only_gives(plan)) + phases + usize::from(!plan.wanted.is_empty())
+    }
+
+    /// Returns true if the first wave only copies given rows, because each step waits for them.
+    fn only_gives(&self, plan: &Plan) -> bool {
+        !plan.given.is_empty() && self.order.first().is_none_or(|&(wave, _)| wave > 0)
+    }
+
+    /// Writes the jobs of all phases of the steps. The plan's lists and rows are at `lists` and
+    /// `rows`.
+    pub(super) fn write_jobs(
+        &mut self,
+        table: &PhaseTable,
+        plan: &Plan,
+        (lists, rows): (u32, u32),
+    ) {
+        let mut wave = usize::from(self.only_gives(plan));
+        let Self { words, order, scratch, .. } = self;
         for of_wave in order.chunk_by(|a, b| a.0 == b.0) {
             let most = of_wave.iter().map(|&(_, step)| table.of(&plan.steps[step as usize]).len());
             for phase in 0..most.max().unwrap_or(0) {
-                begin(words);
-                let of_phase = of_wave.iter().filter_map(|&(_, step)| {
-                    let number = table.of(&plan.steps[step as usize]).nth(phase)?;
-                    Some((step as usize, number, table.entries()[number as usize].slices))
-                });
-                // Jobs that all blocks of a team share come first.
-                let undivided = of_phase.clone().filter(|&(.., slices)| slices == 0);
-                let divided = of_phase.filter(|&(.., slices)| slices > 0);
-                for (step, number, slices) in undivided.chain(divided) {
-                    let calls = plan.steps[step].calls;
-                    for first in (0..calls).step_by(TILE as usize) {
-                        let count = TILE.min(calls - first);
-                        for slice in 0..slices.max(1) {
-                            from_steps.push(words.len() + 1);
-                            let step = steps[step].0;
-                            words.extend([number, step, first, count, slice, slices]);
+                let (first, mut jobs) = (words.len(), 0);
+                for &(_, step) in of_wave {
+                    let index = step as usize;
+                    let of_step = &plan.steps[index];
+                    let Some(number) = table.of(of_step).nth(phase) else { continue };
+                    let slices = table.entries()[number as usize].slices;
+                    let operands = plan.operands_of(index);
+                    let (calls, out, scratch) = (of_step.calls, of_step.out, scratch[index]);
+                    words.extend([
+                        number,
+                        calls,
+                        out,
+                        scratch,
+                        slices,
+                        operands.len() as u32,
+                        0,
+                        0,
+                    ]);
+                    words.extend(operands.iter().flat_map(|operand| match *operand {
+                        Operand::Unread => [0, 0],
+                        Operand::Span { first, stride } => [first, stride],
+                        Operand::List { start } => [lists + start, LIST],
+                        Operand::Table { start } | Operand::Hoisted { start } => {
+                            [rows + start, LIST]
                         }
-                    }
+                        Operand::Many { ends, rows } => [lists + ends, lists + rows],
+                        Operand::Folded { start } => [rows + start, FOLDED],
+                    }));
+                    jobs += 1;
+                    words.resize(first + jobs * words[1] as usize, 0);
                 }
+                words[ENTRY * (wave + 1)..][..2].copy_from_slice(&[first as u32, jobs as u32]);
+                wave += 1;
             }
         }
     }
 
-    /// Writes the jobs of the last wave, which copy the wanted values out of the arena.
-    fn lay_out_wanted(&mut self, program: &Program, plan: &Plan) -> Result<(), CudaError> {
+    /// Writes the copies: of the given rows into the arena, in the first wave, and of the wanted
+    /// values out of it, in the last one. The pieces of rows begin at `pieces`.
+    pub(super) fn write_copies(
+        &mut self,
+        program: &Program,
+        plan: &Plan,
+        given: (usize, usize),
+        mut pieces: u32,
+    ) -> Result<(), CudaError> {
         (self.outputs, self.indices, self.stay) = (0, 0, 0);
-        let Self { words, from_pieces, pieces, .. } = self;
-        if !plan.wanted.is_empty() {
-            begin(words);
+        let Self { words, outputs, indices, stay, .. } = self;
+        if !plan.given.is_empty() {
+            let first = words.len();
+            give(words, program, &plan.given, given);
+            enter(words, 0, first);
         }
+        if plan.wanted.is_empty() {
+            return Ok(());
+        }
+        let first = words.len();
         for &(row, want) in &plan.wanted {
             match want {
-                Want::Elements => copy(words, CopyJob::Output, program, row, &mut self.outputs),
-                Want::Stay => copy(words, CopyJob::Stay, program, row, &mut self.stay),
+                Want::Elements => copy(words, CopyJob::Output, program, row, outputs),
+                Want::Stay => copy(words, CopyJob::Stay, program, row, stay),
                 Want::ArgMax => {
                     let widths = fields(program, row).map(|(_, width)| u64::from(width));
                     check(2 * widths.sum::<u64>(), "twice the elements of an argmax")?;
-                    let before = pieces.len() as u32;
-                    pieces.extend(fields(program, row).flat_map(|(start, len)| [start, len]));
-                    from_pieces.push(words.len() + 1);
-                    let count = (pieces.len() as u32 - before) / 2;
-                    let to = self.indices as u32;
-                    words.extend([CopyJob::ArgMax as u32, before, count, to, 0, 0]);
-                    self.indices += 1;
+                    let count = fields(program, row).count() as u32;
+                    words.extend([CopyJob::ArgMax as u32, pieces, count, *indices as u32]);
+                    pieces += 2 * count;
+                    *indices += 1;
                 }
             }
         }
+        let last = words[0] as usize - 1;
+        enter(words, last, first);
         check(self.outputs.max(self.stay) as u64, "results")
     }
 }
 
-/// Begins a wave: counts it, and writes the index of its first job.
-fn begin(words: &mut [u32]) {
-    words[0] += 1;
-    let wave = words[0] as usize;
-    words[wave] = words.len() as u32;
+/// Enters in a wave that its copies begin at `first` and end at the end of the list.
+fn enter(words: &mut [u32], wave: usize, first: usize) {
+    let copies = (words.len() - first) / ENTRY;
+    words[ENTRY * (wave + 1) + 2..][..2].copy_from_slice(&[first as u32, copies as u32]);
 }
 
-/// Writes the jobs that copy the given rows into the arena: the first `initial` from the host, the
-/// next `stayed` from the previous plan, the rest from the host.
+/// Returns the rows of a plan whose argmax is wanted.
+fn arg_maxes(plan: &Plan) -> impl Iterator<Item = ValueRow> {
+    plan.wanted.iter().filter(|(_, want)| *want == Want::ArgMax).map(|&(row, _)| row)
+}
+
+/// Writes the copies of the given rows into the arena: the first `initial` from the host, the next
+/// `stayed` from the previous plan, the rest from the host.
 fn give(
     words: &mut Vec<u32>,
     program: &Program,
@@ -122,16 +171,16 @@ fn give(
             false => (CopyJob::Given, &mut from_host),
         };
         for (start, len) in fields(program, row) {
-            words.extend([what as u32, *from, start, len, 0, 0]);
+            words.extend([what as u32, *from, start, len]);
             *from += len;
         }
     }
 }
 
-/// Writes the jobs that copy a row's fields out of the arena, to consecutive places from `to` on.
+/// Writes the copies of a row's fields out of the arena, to consecutive places from `to` on.
 fn copy(words: &mut Vec<u32>, what: CopyJob, program: &Program, row: ValueRow, to: &mut usize) {
     for (start, len) in fields(program, row) {
-        words.extend([what as u32, start, *to as u32, len, 0, 0]);
+        words.extend([what as u32, start, *to as u32, len]);
         *to += len as usize;
     }
 }

@@ -11,9 +11,9 @@ typedef unsigned long long u64;
 // The number of threads of a block.
 enum : u32 { THREADS = 256 };
 
-// Floats of shared memory of a block: of the rows of a tile (`small.h`), of the starts of rows
-// (`job.h`), and of both. Resident weights follow.
-enum : u32 { ROWS = 16 * (512 + 4), STARTS = 16 * 8, SHARED = ROWS + STARTS };
+// Words of shared memory of a block: of the rows of a tile (`small.h`), of what is loaded ahead
+// (`ahead.h`), and of both. Resident weights follow.
+enum : u32 { ROWS = 16 * (512 + 4), AHEAD = 552, SHARED = ROWS + AHEAD };
 
 // The arguments of a launch (`device.rs`), with pointers of the device.
 struct Arguments {
@@ -57,6 +57,10 @@ struct Block {
     const u32* places;
 
     DEVICE float* shared() const { return (float*)block_memory; }
+    DEVICE u32* ahead() const { return (u32*)block_memory + ROWS; }
+
+    // Runs `f(thread)` on all threads, without a barrier.
+    template <class F> DEVICE void unordered(F f) const { f(threadIdx.x); }
 
     // Runs `f(thread)` on all threads, with a barrier at the end. The compiler must not know that
     // the thread is the same in all supersteps: it would keep what follows from it, for all
@@ -130,9 +134,13 @@ struct Block {
     u32 index, blocks;
     const u32* places;
     float* memory;
+    u32* numbers;
     Shuffle* shuffle;
 
     float* shared() const { return memory; }
+    u32* ahead() const { return numbers; }
+
+    template <class F> void unordered(F f) const { superstep(f); }
 
     template <class F> void superstep(F f) const {
         u32 order[THREADS];

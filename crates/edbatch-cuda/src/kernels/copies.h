@@ -1,4 +1,4 @@
-// Jobs that copy values into and out of the arena: `CopyJob` of `command_list.rs`.
+// Copies of values into and out of the arena: `CopyJob` of `command_list.rs`.
 #pragma once
 #include "outputs.h"
 
@@ -31,17 +31,20 @@ CALLED void arg_max_job(Block block, Arguments a, const u32* job) {
     });
 }
 
-// Runs the copy jobs [at, end) on all blocks of a team. Rows are short, so each warp copies a row.
-CALLED void copy_jobs(Block block, Arguments a, u32 at, u32 end) {
+// Runs `count` copies from word `first` on, on all blocks of a team. Rows are short, so each warp
+// copies a row.
+CALLED void copy_jobs(Block block, Arguments a, u32 first, u32 count) {
     block.superstep([&](u32 t) {
         u32 warp = block.index * (THREADS / 32) + t / 32;
-        for (u32 own = at + 6 * warp; own < end; own += 6 * (THREADS / 32) * block.blocks) {
-            if (a.commands[own] == ARG_MAX) continue;
-            for (u32 i = t % 32; i < a.commands[own + 3]; i += 32)
-                copy_element(a, a.commands + own, i);
+        for (u32 i = warp; i < count; i += THREADS / 32 * block.blocks) {
+            const u32* own = a.commands + first + 4 * i;
+            if (own[0] == ARG_MAX) continue;
+            for (u32 i = t % 32; i < own[3]; i += 32) copy_element(a, own, i);
         }
     });
 #pragma unroll 1
-    for (u32 own = at + 6 * block.index; own < end; own += 6 * block.blocks)
-        if (a.commands[own] == ARG_MAX) arg_max_job(block, a, a.commands + own);
+    for (u32 i = block.index; i < count; i += block.blocks) {
+        const u32* own = a.commands + first + 4 * i;
+        if (own[0] == ARG_MAX) arg_max_job(block, a, own);
+    }
 }

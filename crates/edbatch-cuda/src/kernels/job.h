@@ -2,27 +2,40 @@
 #pragma once
 #include "block.h"
 
-// The maximum number of calls of a job.
-enum : u32 { TILE = 16 };
+enum : u32 {
+    // The maximum number of calls of a tile.
+    TILE = 16,
+    // The most operands of a job that is loaded ahead, and those whose starts are.
+    NEAR = 4,
+    FOUND = 8,
+};
 
-// A job: `count` <= TILE calls of a step from call `first` on, and a slice of its units.
+// Replace the distance of rows of an operand whose starts are in a list.
+enum : u32 { LIST = 0xffffffffu, FOLDED = 0xfffffffeu };
+
+// A tile of a job, `count` <= TILE calls from call `first` on, and a slice of its units.
 struct Job {
+    const Arguments& a;
     const u32* commands;
     float* arena;
-    const float *weights, *folded;
-    // Three numbers for each operand.
-    const u32* operands;
-    // Of the step: its number of calls, and the starts of its output and scratch.
-    u32 calls, out, scratch;
+    // The words of the job, in shared memory if it was loaded ahead.
+    const u32* words;
     u32 first, count;
     u32 slice, slices;
+    // The starts of the tile's rows: at the start of `Block::ahead` if they were not loaded ahead.
+    u32* starts;
 
-    DEVICE Job(const Arguments& a, const u32* job, u32 slice, u32 slices)
-        : commands(a.commands), arena(a.arena), weights(a.weights), folded(a.folded),
-          operands(commands + job[1] + 3), calls(commands[job[1]]), out(commands[job[1] + 1]),
-          scratch(commands[job[1] + 2]), first(job[2]), count(job[3]), slice(slice),
-          slices(slices) {}
-    DEVICE const u32* operand(u32 index) const { return operands + 3 * index; }
+    DEVICE Job(const Arguments& a, const u32* words, u32 tile, u32 slice, u32 slices, u32* starts)
+        : a(a), commands(a.commands), arena(a.arena), words(words),
+          first(tile * TILE), count(calls() - first < TILE ? calls() - first : TILE),
+          slice(slice), slices(slices), starts(starts) {}
+    DEVICE u32 phase() const { return words[0]; }
+    DEVICE u32 calls() const { return words[1]; }
+    DEVICE u32 out() const { return words[2]; }
+    DEVICE u32 scratch() const { return words[3]; }
+    DEVICE u32 operands() const { return words[5]; }
+    // The two words of an operand.
+    DEVICE const u32* operand(u32 index) const { return words + 8 + 2 * index; }
 
     // The same calls with all units.
     DEVICE Job whole() const {
@@ -44,28 +57,30 @@ struct Units {
 // The start of a call's row of an operand: at equal distances, or from a list.
 DEVICE u32 row(const Job& j, u32 operand, u32 call) {
     const u32* form = j.operand(operand);
-    return form[0] == 1 ? form[1] + call * form[2] : j.commands[form[1] + call];
+    return form[1] < FOLDED ? form[0] + call * form[1] : j.commands[form[0] + call];
 }
 
-// Stores the starts of the rows of all calls of a job in shared memory, for the first operands that
-// have a bit in `operands`. So the command list is read once for each row, not for each element.
+// Finds the starts of the rows of a tile, unless they have been loaded ahead, for the first
+// operands that have a bit in `operands`. So the command list is read once for each row, not for
+// each element.
 CALLED void find_rows(Block block, Job j, u32 operands) {
+    if (j.starts != block.ahead()) return;
     block.superstep([&](u32 t) {
         u32 operand = t / TILE, r = t % TILE;
-        if (t < STARTS && operands >> operand & 1 && r < j.count)
-            block.shared()[ROWS + t] = from_bits(row(j, operand, j.first + r));
+        if (operand < FOUND && operands >> operand & 1 && r < j.count)
+            j.starts[t] = row(j, operand, j.first + r);
     });
 }
 
 // The start of the row of call j.first + r of an operand, after `find_rows`.
-DEVICE u32 start(const Block& block, const Job& j, u32 operand, u32 r) {
-    if (operand >= STARTS / TILE) return row(j, operand, j.first + r);
-    return bits(block.shared()[ROWS + operand * TILE + (j.first + r) % TILE]);
+DEVICE u32 start(const Job& j, u32 operand, u32 r) {
+    if (operand >= FOUND) return row(j, operand, j.first + r);
+    return j.starts[operand * TILE + (j.first + r) % TILE];
 }
 
 // The memory of a prologue's rows: folded tables, or the arena.
 DEVICE const float* hoisted(const Job& j, u32 operand) {
-    return j.operand(operand)[0] == 4 ? j.folded : j.arena;
+    return j.operand(operand)[1] == FOLDED ? j.a.folded : j.arena;
 }
 
 // The rows of a job's calls that a step writes, in scratch, in the output or in shared memory:
@@ -78,10 +93,10 @@ struct Own {
 
 // The rows in a region of scratch with `width` elements a call, after `before` elements a call.
 DEVICE Own scratch(const Job& j, u32 before, u32 width, u32 column) {
-    return {j.arena + (j.scratch + before * j.calls + j.first * width + column), width};
+    return {j.arena + (j.scratch() + before * j.calls() + j.first * width + column), width};
 }
 DEVICE Own output(const Job& j, u32 stride, u32 column) {
-    return {j.arena + (j.out + j.first * stride + column), stride};
+    return {j.arena + (j.out() + j.first * stride + column), stride};
 }
 
 // The rows of a job's calls that a step reads. A row of an operand starts at base + its start.
@@ -92,8 +107,8 @@ struct Rows {
 
     DEVICE Rows(const float* base, u32 operand) : base(base), operand(operand), stride(0) {}
     DEVICE Rows(Own own) : base(own.base), operand(NO_OPERAND), stride(own.stride) {}
-    DEVICE const float* row(const Block& block, const Job& j, u32 r) const {
-        return base + (operand == NO_OPERAND ? r * stride : start(block, j, operand, r));
+    DEVICE const float* row(const Job& j, u32 r) const {
+        return base + (operand == NO_OPERAND ? r * stride : start(j, operand, r));
     }
 };
 
@@ -106,9 +121,9 @@ struct Values {
     u32 count;
     DEVICE Values(const Job& j, u32 operand, u32 call) {
         const u32* form = j.operand(operand);
-        const u32* ends = j.commands + form[1];
+        const u32* ends = j.commands + form[0];
         u32 first = call == 0 ? 0 : ends[call - 1];
-        rows = j.commands + form[2] + first;
+        rows = j.commands + form[1] + first;
         count = ends[call] - first;
     }
 };

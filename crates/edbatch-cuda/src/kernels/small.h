@@ -87,7 +87,7 @@ DEVICE void load_rows(const Block& block, const Job& j, u32 t, Rows x, u32 from,
     for (u32 n = 0; n < N; ++n) {
         // The last row once more has no effect, and needs no branch.
         u32 r = t / 32 + n * (THREADS / 32);
-        const float* row = x.row(block, j, r < j.count ? r : j.count - 1) + from;
+        const float* row = x.row(j, r < j.count ? r : j.count - 1) + from;
 #pragma unroll
         for (u32 i = 0; i < GROUP; ++i)
             if (k + 32 * i < length) own[n][i] = fresh(row + k + 32 * i);
@@ -153,7 +153,7 @@ DEVICE void finish(const Block& block, const Job& j, Sums& sums, u32 n, u32 firs
 #pragma unroll
         for (u32 i = 0; i < R; ++i) {
             u32 r = first + i * apart;
-            start[i] = fresh(before.row(block, j, r < j.count ? r : j.count - 1) + n);
+            start[i] = fresh(before.row(j, r < j.count ? r : j.count - 1) + n);
         }
         end_of_loads();
 #pragma unroll
@@ -223,7 +223,7 @@ DEVICE void rows_of_column(const Block& block, const Job& j, const Columns& colu
 // for each of a slice's columns of weights and each row of a tile. `before` may be `no_rows()`, and
 // so may `x`: then its rows are already in shared memory.
 CALLED void small(Block block, Job j, Rows x, Stack stack, u32 at, Own out, Rows before) {
-    Columns columns(stack, Units(stack.units, j), at, j.weights);
+    Columns columns(stack, Units(stack.units, j), at, j.a.weights);
     // The smallest number of rows per thread with which the threads cover all columns in one pass.
     u32 rows = 1;
     while (rows < MAX_ROWS && rows < j.count &&

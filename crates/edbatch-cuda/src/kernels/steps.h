@@ -68,7 +68,7 @@ CALLED void reduce(Block block, Job j, u32 operand, u32 from, u32 by, Own to, u3
 // u; with n rows and step 0, each element n times; else it is a transposed matrix.
 CALLED void copy(Block block, Job j, Rows from, u32 rows, u32 step, Own to, u32 units) {
     each_unit(block, j, units, [&](u32 r, u32 u) {
-        to.row(r)[u] = fresh(from.row(block, j, r) + u % rows * step + u / rows);
+        to.row(r)[u] = fresh(from.row(j, r) + u % rows * step + u / rows);
     });
 }
 
@@ -79,7 +79,7 @@ CALLED void fill(Block block, Job j, float value, Own to, u32 units) {
 // Copies the row of a matrix whose index is the start of an operand's row.
 CALLED void select(Block block, Job j, Rows from, u32 index, Own to, u32 units) {
     each_unit(block, j, units, [&](u32 r, u32 u) {
-        to.row(r)[u] = fresh(from.row(block, j, r) + start(block, j, index, r) * units + u);
+        to.row(r)[u] = fresh(from.row(j, r) + start(j, index, r) * units + u);
     });
 }
 
@@ -142,8 +142,8 @@ DEVICE void norm_row(u32 width, From from, Write write, float epsilon, bool cent
 // The inner products of the rows of two matrices.
 CALLED void dot(Block block, Job j, Rows left, Rows right, u32 columns, Own to, u32 units) {
     each_unit(block, j, units, [&](u32 r, u32 u) {
-        const float* a = left.row(block, j, r) + u * columns;
-        const float* b = right.row(block, j, r) + u * columns;
+        const float* a = left.row(j, r) + u * columns;
+        const float* b = right.row(j, r) + u * columns;
         to.row(r)[u] = dot_rows(columns, [&](u32 i) { return fresh(a + i); },
                                 [&](u32 i) { return fresh(b + i); });
     });
@@ -153,7 +153,7 @@ CALLED void dot(Block block, Job j, Rows left, Rows right, u32 columns, Own to, 
 CALLED void normalize(Block block, Job j, Rows from, u32 by, float epsilon, u32 rows, u32 width,
                       Own to) {
     each_unit(block, j, 1, [&](u32 r, u32) {
-        const float* x = from.row(block, j, r);
+        const float* x = from.row(j, r);
         float* y = to.row(r);
 #pragma unroll 1
         for (u32 row = 0; row < rows; ++row, x += width, y += width) {
@@ -179,12 +179,12 @@ DEVICE float chain(u32 depth, Left left, Right right, float sum = 0.0f) {
 CALLED void multiply_values(Block block, Job j, Rows left, u32 k, u32 before, Rows right, u32 depth,
                             u32 n, Rows bias, Own to, u32 units) {
     each_unit(block, j, units, [&](u32 r, u32 u) {
-        const float* a = left.row(block, j, r) + u / n * k + before;
-        const float* b = right.row(block, j, r) + u % n;
+        const float* a = left.row(j, r) + u / n * k + before;
+        const float* b = right.row(j, r) + u % n;
         float& sum = to.row(r)[u];
         float chained = chain(depth, [&](u32 i) { return fresh(a + i); },
                               [&](u32 i) { return fresh(b + i * n); }, before > 0 ? sum : 0.0f);
-        if (bias.base != nullptr) chained = add(chained, fresh(bias.row(block, j, r) + u / n));
+        if (bias.base != nullptr) chained = add(chained, fresh(bias.row(j, r) + u / n));
         sum = chained;
     });
 }
@@ -248,7 +248,7 @@ CALLED void attention(Block block, Job j, u32 operand, Rows query, u32 scores, u
             auto score = [&](u32 v) {
                 const float* of = j.arena + all.rows[v] + scores;
                 if (query.base == nullptr) return fresh(of + head);
-                const float* q = query.row(block, j, r) + head * depth;
+                const float* q = query.row(j, r) + head * depth;
                 return dot_rows(depth, [&](u32 i) { return fresh(q + i); },
                                 [&](u32 i) { return fresh(of + head * depth + i); });
             };

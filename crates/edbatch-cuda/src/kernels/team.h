@@ -1,15 +1,16 @@
 // The kernel of teams: each team runs a whole plan. The source before this header defines
 //
-//     DEVICE void run_job(Block block, const Arguments& a, const u32* job, u32 slice, u32 slices)
+//     DEVICE void run_job(Block block, const Arguments& a, Job j)
 //     DEVICE void load_weights(Block block, const Arguments& a)
 //
-// The first runs a job, a copy or a phase for a slice of its units. The second loads the block's
-// resident weights.
+// The first runs a tile of a job for a slice of its units. The second loads the block's resident
+// weights.
 //
 // A plan runs in sections with a barrier after each. In the first section each block copies its
 // share of the command list to device memory, and loads its weights; every following section is a
 // wave.
 #pragma once
+#include "ahead.h"
 #include "copies.h"
 #include "barrier.h"
 
@@ -31,7 +32,7 @@ struct Part {
     // The counts of the barriers before the launch.
     u64 base[2];
     u64 timeout;
-    u32 words, waves, number;
+    u32 words, waves, number, job;
 
     // The barrier after a section, and its count when all blocks have arrived.
     DEVICE Barrier& barrier(u32 section) const { return barriers[section % 2].barrier; }
@@ -60,28 +61,23 @@ DEVICE void section(Block block, const Part& part, u32 number) {
         });
         return load_weights(block, a);
     }
-    u32 at = a.commands[number], end = a.commands[number + 1];
-    if (at < end && a.commands[at] >= GIVEN) return copy_jobs(block, a, at, end);
-    // First the jobs that all blocks divide by columns, then the jobs that are for one block each.
-    bool single = false;
-    while (at < end) {
-        const u32* job = a.commands + at;
-        u32 slice = job[4], slices = job[5];
-        if (slices == 0) {
-            const u32* place = block.places + 2 * job[0];
-            slice = block.index - place[0];
-            slices = place[1];
-            at += 6;
-            if (slice >= slices) continue;
-        } else if (!single) {
-            single = true;
-            at += 6 * block.index;
-            continue;
-        } else {
-            at += 6 * block.blocks;
-        }
-        run_job(block, a, job, slice, slices);
+    u32 wave = number - 1;
+    Ahead ahead{a, block, part.waves, part.job};
+    PerThread<u32> loaded;
+    // Before the first wave: all that it needs, and what others begin with.
+#pragma unroll 1
+    for (u32 n = wave == 0 ? 0 : wave + 3; n < wave + 3; ++n)
+        block.superstep([&](u32 t) { ahead.store(t, n, ahead.load(t, n)); });
+    block.unordered([&](u32 t) { loaded[t] = ahead.load(t, wave + 3); });
+    Share share = ahead.first_share(wave);
+#pragma unroll 1
+    for (u32 n = 1; share.job != NONE; ++n) {
+        run_job(block, a, ahead.job(wave, share, n == 1 ? ahead.starts(wave) : block.ahead()));
+        share = ahead.share(wave, n);
     }
+    Wave own = ahead.wave(wave);
+    if (own.copies > 0) copy_jobs(block, a, own.first_copy, own.copies);
+    block.superstep([&](u32 t) { ahead.store(t, wave + 3, loaded[t]); });
 }
 
 #ifdef __CUDACC_RTC__
@@ -125,12 +121,13 @@ extern "C" void plan_kernel(const TeamArguments* t, u32 teams, u32 bytes, u32 se
     u32 blocks = t->blocks, fours = bytes / sizeof(Four);
     const float nan = from_bits(0x7fc00000u);
     std::vector<Four> shared(teams * blocks * (size_t)fours, Four{{nan, nan, nan, nan}});
+    std::vector<u32> numbers(teams * blocks * (size_t)AHEAD);
     std::vector<Team> states(teams, Team{0, 0});
     std::vector<Block> all;
     std::vector<u32> ready;
     for (u32 i = 0; i < teams * blocks; ++i) {
         float* own = shared[i * (size_t)fours].x;
-        all.push_back(Block{i % blocks, blocks, t->places, own, &shuffle});
+        all.push_back(Block{i % blocks, blocks, t->places, own, &numbers[i * AHEAD], &shuffle});
         if (i != absent) ready.push_back(i);
     }
     while (!ready.empty()) {
@@ -139,8 +136,8 @@ extern "C" void plan_kernel(const TeamArguments* t, u32 teams, u32 bytes, u32 se
         ready.pop_back();
         const Part& part = t->parts[team];
         Team& state = states[team];
-        // Shared memory outside of resident weights does not outlive a section.
-        for (u32 i = 0; i < SHARED; ++i) all[index].memory[i] = nan;
+        // The rows of tiles do not outlive a section.
+        for (u32 i = 0; i < ROWS; ++i) all[index].memory[i] = nan;
         section(all[index], part, state.section);
         Barrier& barrier = part.barrier(state.section);
         barrier.arrive();

@@ -69,7 +69,7 @@ DEVICE void multiply_tile(Tile& tile, u32 lane, u32 length, X x, W w) {
 
 // Like `small`, on tensor cores: each warp computes eight columns of all rows of the tile.
 CALLED void small_tf32(Block block, Job j, Rows x, Stack stack, u32 at, Own out, Rows before) {
-    Columns columns(stack, Units(stack.units, j), at, j.weights);
+    Columns columns(stack, Units(stack.units, j), at, j.a.weights);
     constexpr u32 ACROSS = THREADS / 32 * TILE_COLUMNS;
 #pragma unroll 1
     for (u32 first = 0; first < columns.count; first += ACROSS) {

@@ -14,7 +14,7 @@ use crate::{Compilation, CudaError};
 
 /// Calls every function of every header, with arguments that are not constants.
 const EVERYTHING: &str = "const u32* job = a.commands;
-    Job j(a, job, block.index, block.blocks);
+    Job j(a, job, job[9], block.index, block.blocks, block.ahead() + job[22]);
     u32 width = job[10], units = job[11];
     Stack stack{job[12], width, job[13], units};
     Own out = output(j, width, 1), rest = scratch(j, 1, width, 2);
@@ -32,7 +32,7 @@ const EVERYTHING: &str = "const u32* job = a.commands;
     multiply_values(block, j, x, width, job[15], y, job[13], job[17], no_rows(), out, units);
     attention(block, j, 1, y, job[15], job[13], job[16], job[17], job[18], out);
     each_unit(block, j, units, [&](u32 r, u32 u) {
-        float value = add(sigmoid_(x.row(block, j, r)[u]), tanh_(y.row(block, j, r)[u]));
+        float value = add(sigmoid_(x.row(j, r)[u]), tanh_(y.row(j, r)[u]));
         out.row(r)[u] = exp_(log_(relu_(mul(erf_(value), value))));
     });
     arg_max_job(block, a, job);

@@ -1,14 +1,14 @@
 //! Products of values with packed weights, and of two values.
 
-use super::{Random, assert_same_bits, everywhere, levels};
+use super::{LIST, Random, assert_same_bits, everywhere, levels};
 use edbatch_runtime::kernels::{
     GemmShape, Left, PackedWeights, Pass, Piece, RowsMut, RowsRef, Start, batched_gemm, product,
 };
 
-/// Each block computes a slice of the units of a product. The command list: a job, a step and its
+/// Each block computes a slice of the units of a product. The command list: a job with an
 /// operand; depth, width, units, and how it runs; the start of each row. A bias follows the
 /// weights.
-const PRODUCT: &str = "Job j(a, a.commands, block.index, block.blocks);
+const PRODUCT: &str = "Job j(a, a.commands, 0, block.index, block.blocks, block.ahead());
     u32 depth = a.commands[10], width = a.commands[11], units = a.commands[12];
     u32 how = a.commands[13], at = how & 1 ? 0 : NOT_RESIDENT;
     Stack stack{0, width, depth, units};
@@ -17,7 +17,7 @@ const PRODUCT: &str = "Job j(a, a.commands, block.index, block.blocks);
     find_rows(block, j, 1);
     Own out = output(j, width, 0);
     Rows before = no_rows();
-    if (how & 2) before = Rows(j.weights + (depth + 3) / 4 * 4 * width, NO_OPERAND);
+    if (how & 2) before = Rows(j.a.weights + (depth + 3) / 4 * 4 * width, NO_OPERAND);
     if (how & 4) {
         u32 half = depth / 2;
         each_part(j, depth, [&](Job j) {
@@ -67,7 +67,7 @@ fn products_have_the_bits_of_the_cpu() {
         let how = random.below(8) & (6 + fits);
         ways[how] += 1;
         let out = rows.len();
-        let head = [0, 4, 0, count, count, out, 0, 2, 14, 0, depth, width, units, how];
+        let head = [0, count, out, 0, 0, 1, 0, 0, 14, LIST, depth, width, units, how];
         let head = head.map(|n| n as u32);
         let commands = [&head[..], &starts].concat();
         let all = [&packed(&weights, width, depth)[..], &bias].concat();

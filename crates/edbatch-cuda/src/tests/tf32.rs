@@ -1,10 +1,10 @@
 //! Products with TF32 operands: their error, and the dependence of their bits.
 
-use super::{Kernel, Random};
+use super::{Kernel, LIST, Random};
 
-/// Each block computes a slice of the columns. The command list: a job, a step and its operand;
+/// Each block computes a slice of the columns. The command list: a job with an operand;
 /// depth, width, and 1 if weights are resident; the start of each row.
-const PRODUCT: &str = "Job j(a, a.commands, block.index, block.blocks);
+const PRODUCT: &str = "Job j(a, a.commands, 0, block.index, block.blocks, block.ahead());
     u32 width = a.commands[11], at = a.commands[12] ? 0 : NOT_RESIDENT;
     Stack stack{0, width, a.commands[10], width};
     Resident own{0, 2, stack};
@@ -43,7 +43,7 @@ impl Product {
         }
         let (count, out) = (chosen.len(), rows.len());
         let resident = usize::from(resident);
-        let head = [0, 4, 0, count, count, out, 0, 2, 13, 0, *depth, *width, resident];
+        let head = [0, count, out, 0, 0, 1, 0, 0, 13, LIST, *depth, *width, resident];
         let starts = chosen.iter().map(|row| row * depth);
         let commands: Vec<u32> = head.into_iter().chain(starts).map(|n| n as u32).collect();
         let left = kernel.run((blocks, &commands, &packed, rows, chosen.len() * width));

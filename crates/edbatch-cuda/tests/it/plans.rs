@@ -5,7 +5,7 @@ use std::sync::Arc;
 use edbatch_cuda::{
     CommandList, CudaError, Phase, PhaseTable, check_phases, check_waves, phases, waves,
 };
-use edbatch_graph::{Dag, Graph, Kind, Network, NodeId, Schedule, Shape, Value};
+use edbatch_graph::{Dag, Graph, Kind, Network, NodeId, Schedule, Shape, Source, Value};
 use edbatch_layout::{CellPart, CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, Want};
 use edbatch_testing::networks::Random;
 use edbatch_testing::{STYLES, Subject, every_value, planned};
@@ -47,8 +47,12 @@ fn check_earliest_waves(mini_batch: &MiniBatch<'_>) {
     let mut wave_of = vec![0; graph.nodes()];
     let mut expected = Vec::new();
     for batch in schedule.batches() {
-        let before = batch.nodes.iter().flat_map(|&node| graph.arguments(node));
-        let wave = before.map(|argument| wave_of[argument.index()] + 1).max().unwrap_or(0);
+        let before = batch.nodes.iter().flat_map(|&node| graph.values(node));
+        let readable = |value: Value| match value.source() {
+            Source::Node(node) => wave_of[node.index()] + 1,
+            Source::Given(_) => 1,
+        };
+        let wave = before.map(readable).max().unwrap_or(0);
         let wave = wave.max(u32::from(prologues.contains(&batch.kind)));
         batch.nodes.iter().for_each(|node| wave_of[node.index()] = wave);
         expected.push(wave);

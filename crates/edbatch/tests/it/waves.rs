@@ -100,29 +100,29 @@ fn only_lattices_have_fewer_waves_by_depth() {
     // have initial values, for which the same wave waits.
     let expected = "\
         tree_lstm by depth: 766 batches, 766 waves, 35 mini-batches\n\
-        801 launches, 258543 jobs, 1763925 words\n\
+        801 launches, 248566 jobs, 1212160 words\n\
         tree_lstm by depth, hoisted: 766 batches, 801 waves, 35 mini-batches\n\
-        836 launches, 259902 jobs, 1793935 words\n\
+        836 launches, 248601 jobs, 1234400 words\n\
         tree_lstm by depth, folded: 766 batches, 766 waves, 35 mini-batches\n\
-        801 launches, 258543 jobs, 1764030 words\n\
+        801 launches, 248566 jobs, 1212160 words\n\
         tree_lstm default: 766 batches, 766 waves, 35 mini-batches\n\
-        801 launches, 258543 jobs, 1763925 words\n\
-        lattice_lstm by depth: 1346 batches, 734 waves, 5 mini-batches\n\
-        744 launches, 59042 jobs, 473983 words\n\
+        801 launches, 248566 jobs, 1212160 words\n\
+        lattice_lstm by depth: 1346 batches, 739 waves, 5 mini-batches\n\
+        744 launches, 57367 jobs, 355540 words\n\
         lattice_lstm by depth, hoisted: 1346 batches, 739 waves, 5 mini-batches\n\
-        749 launches, 59582 jobs, 489890 words\n\
-        lattice_lstm by depth, folded: 1346 batches, 734 waves, 5 mini-batches\n\
-        744 launches, 59042 jobs, 478006 words\n\
-        lattice_lstm default: 1036 batches, 929 waves, 5 mini-batches\n\
-        939 launches, 58809 jobs, 469837 words\n\
-        bilstm_tagger by depth: 7031 batches, 1805 waves, 27 mini-batches\n\
-        1886 launches, 369807 jobs, 2533637 words\n\
+        744 launches, 57377 jobs, 364244 words\n\
+        lattice_lstm by depth, folded: 1346 batches, 739 waves, 5 mini-batches\n\
+        744 launches, 57367 jobs, 355540 words\n\
+        lattice_lstm default: 1036 batches, 934 waves, 5 mini-batches\n\
+        939 launches, 57057 jobs, 351332 words\n\
+        bilstm_tagger by depth: 7031 batches, 1832 waves, 27 mini-batches\n\
+        1886 launches, 358337 jobs, 1775420 words\n\
         bilstm_tagger by depth, hoisted: 7031 batches, 1832 waves, 27 mini-batches\n\
-        1913 launches, 371937 jobs, 2591174 words\n\
-        bilstm_tagger by depth, folded: 7031 batches, 1805 waves, 27 mini-batches\n\
-        1886 launches, 369807 jobs, 2544143 words\n\
-        bilstm_tagger default: 7031 batches, 1805 waves, 27 mini-batches\n\
-        1886 launches, 369807 jobs, 2533637 words\n";
+        1886 launches, 358391 jobs, 1810012 words\n\
+        bilstm_tagger by depth, folded: 7031 batches, 1832 waves, 27 mini-batches\n\
+        1886 launches, 358337 jobs, 1775420 words\n\
+        bilstm_tagger default: 7031 batches, 1832 waves, 27 mini-batches\n\
+        1886 launches, 358337 jobs, 1775420 words\n";
     assert_eq!(got, expected);
 }
 
