@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::decide::Decision;
 use crate::output::Output;
-use crate::session::{LIST_BYTES, Session};
+use crate::rounds::{LIST_BYTES, Rounds};
 use crate::statistics::Tally;
 use crate::wiring::Admission;
 use crate::workers::Workers;
@@ -97,7 +97,7 @@ impl<M: Model> Engine<M> {
         let slots = if backend.prefers_forks() { 1 } else { pool.threads() };
         let decision = Decision::new(&mut options, backend.lifetimes(), LIST_BYTES);
         let tally = decision.tally.clone();
-        let workers = Workers::new(Session::new(program, backend, initial, &decision, slots), pool);
+        let workers = Workers::new(Rounds::new(program, backend, initial, &decision, slots), pool);
         Ok(Self { model, workers, tally, results: Vec::new() })
     }
 

@@ -118,7 +118,7 @@
 //!   while they run.
 //! - [`graph::CellBuilder`]: the operations of cells.
 //! - [`load()`]: models from folders, as in the command `edbatch`.
-//! - In the sources: `engine.rs`, then `session.rs`.
+//! - In the sources: `engine.rs`, then `rounds.rs`.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "cuda")]
@@ -154,8 +154,8 @@ mod options;
 mod output;
 mod rendezvous;
 mod report;
+mod rounds;
 mod schedule_svg;
-mod session;
 mod statistics;
 mod train;
 mod wiring;

@@ -6,9 +6,9 @@
 //! cores are. A part must be large enough to fill its batches. A mini-batch of few inputs is not
 //! divided, and the threads share each batch.
 //!
-//! A backend that [prefers forks](edbatch_runtime::Backend::prefers_forks) has a session per
-//! thread; then parts never wait for each other. The parts on any other backend share a session,
-//! and run their rounds together.
+//! A backend that [prefers forks](edbatch_runtime::Backend::prefers_forks) is forked for each
+//! thread, with a loop over rounds of its own; then parts never wait for each other. The parts on
+//! any other backend share it, and run their rounds together.
 //!
 //! The values of a large mini-batch leave the cache before they are read again, and so do large
 //! values, such as the matrices of MV-RNN. Then parts that fit into the cache are faster on a
@@ -23,7 +23,7 @@ use edbatch_policy::AnyPolicy;
 use edbatch_runtime::{Bytes, ThreadPool, span};
 
 use crate::output::{Output, Sink};
-use crate::session::Session;
+use crate::rounds::Rounds;
 use crate::statistics::Tally;
 use crate::wiring::Admission;
 use crate::{InputError, RunError, RunOptions};
@@ -43,50 +43,50 @@ const MAX_WEIGHTS: usize = 4 << 20;
 /// a server's shared cache of 32 MiB.
 const CACHED: u128 = 8 << 20;
 
-/// The sessions of an engine: one for each thread of its pool, or one for all of them.
+/// The loops over rounds of an engine: one for each thread of its pool, or one for all of them.
 pub(crate) struct Workers {
-    /// The first session also runs streams and mini-batches that are not divided. Its backend may
+    /// The first also runs streams and mini-batches that are not divided. Its backend may
     /// use the pool for these.
-    sessions: Vec<Session>,
+    rounds: Vec<Rounds>,
     pool: ThreadPool,
     /// The backend's [`largest_cell`](edbatch_runtime::Backend::largest_cell).
     largest_cell: Option<usize>,
 }
 
 impl Workers {
-    /// Creates the sessions of a pool's threads. `first` has a slot for each thread, or it has one
+    /// Creates the loops of a pool's threads. `first` has a slot for each thread, or it has one
     /// slot and is forked for the other threads.
-    pub(crate) fn new(first: Session, pool: ThreadPool) -> Self {
+    pub(crate) fn new(first: Rounds, pool: ThreadPool) -> Self {
         let forks = if first.backend().prefers_forks() { pool.threads() - 1 } else { 0 };
         let forks: Vec<_> = (0..forks).map(|_| first.fork()).collect();
         let largest_cell = first.backend().largest_cell();
-        Self { sessions: [first].into_iter().chain(forks).collect(), pool, largest_cell }
+        Self { rounds: [first].into_iter().chain(forks).collect(), pool, largest_cell }
     }
 
-    /// Returns the session for streams and for mini-batches that are not divided.
-    pub(crate) fn first(&self) -> &Session {
-        &self.sessions[0]
+    /// Returns the loop for streams and for mini-batches that are not divided.
+    pub(crate) fn first(&self) -> &Rounds {
+        &self.rounds[0]
     }
 
-    /// Sets the policy of all sessions.
+    /// Sets the policy of all loops.
     pub(crate) fn set_policy(&self, policy: &AnyPolicy) {
-        self.sessions.iter().for_each(|session| session.set_policy(policy));
+        self.rounds.iter().for_each(|rounds| rounds.set_policy(policy));
     }
 
     /// Returns the memory of all backends. Weights count once, because the backends share them.
     pub(crate) fn bytes(&self) -> Bytes {
-        let bytes = self.sessions.iter().map(|session| session.backend().bytes());
+        let bytes = self.rounds.iter().map(|rounds| rounds.backend().bytes());
         bytes.fold(Bytes::default(), |all, bytes| Bytes {
             weights: bytes.weights,
             arena: all.arena + bytes.arena,
         })
     }
 
-    /// Returns the session and the slot of a thread.
-    fn place(&self, worker: usize) -> (&Session, usize) {
-        match &self.sessions[..] {
-            [session] => (session, worker),
-            sessions => (&sessions[worker], 0),
+    /// Returns the loop and the slot of a thread.
+    fn place(&self, worker: usize) -> (&Rounds, usize) {
+        match &self.rounds[..] {
+            [shared] => (shared, worker),
+            forks => (&forks[worker], 0),
         }
     }
 
@@ -129,13 +129,13 @@ impl Workers {
         type Ran<'a, O> = (Range<usize>, &'a mut [O], &'a mut Result<Tally, RunError>);
         let run = |worker: usize, (part, outputs, ran): Ran<'_, _>| {
             let (first, inputs) = (part.start, &inputs[part]);
-            let (session, slot) = self.place(worker);
-            let _part = session.rendezvous.part();
+            let (rounds, slot) = self.place(worker);
+            let _part = rounds.rendezvous.part();
             let _span = span!(INFO, "part", first = first as u64, inputs = inputs.len() as u64);
             let still_wanted = |input: usize| still_wanted(first + input);
             let still_wanted = &still_wanted;
             let admission = Admission { width: inputs.len(), still_wanted, only_finite };
-            let done = session.run(slot, model, inputs, admission, &mut Into(outputs));
+            let done = rounds.run(slot, model, inputs, admission, &mut Into(outputs));
             *ran = done.map_err(|error| error.of_part(first));
         };
         // If another engine has claimed the pool, this thread runs all parts.
@@ -155,10 +155,10 @@ impl Workers {
         Ok(all)
     }
 
-    /// Prepares the rendezvous of the parts, if they share a session.
+    /// Prepares the rendezvous of the parts, if they share a loop.
     fn begin(&self, threads: usize, parts: usize) {
-        if let [session] = &self.sessions[..] {
-            session.rendezvous.begin(threads, parts);
+        if let [shared] = &self.rounds[..] {
+            shared.rendezvous.begin(threads, parts);
         }
     }
 }

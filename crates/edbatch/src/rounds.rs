@@ -24,7 +24,7 @@ use crate::wiring::{Admission, Instances, Round};
 use crate::{InputError, RunError};
 
 /// A backend, and a slot for each thread that runs parts of mini-batches on it.
-pub(crate) struct Session {
+pub(crate) struct Rounds {
     program: Arc<Program>,
     backend: RwLock<Box<dyn Backend>>,
     /// The network's initial values.
@@ -50,8 +50,8 @@ struct Slot {
 /// An upper bound on the memory for the schedule and the plan of a graph, in bytes per node.
 pub(crate) const LIST_BYTES: usize = 160;
 
-impl Session {
-    /// Creates a session with `slots` slots on this backend, which fork the decision.
+impl Rounds {
+    /// Creates the loop with `slots` slots on this backend, which fork the decision.
     pub(crate) fn new(
         program: Arc<Program>,
         backend: Box<dyn Backend>,
@@ -65,7 +65,7 @@ impl Session {
         Self { program, backend, initial, slots, rendezvous }
     }
 
-    /// Creates a session with one slot on a fork of the backend, with the same policy.
+    /// Creates the loop with one slot on a fork of the backend, with the same policy.
     pub(crate) fn fork(&self) -> Self {
         let (program, initial) = (self.program.clone(), self.initial.clone());
         Self::new(program, self.backend().fork(), initial, &self.slot(0).decision, 1)
@@ -81,7 +81,7 @@ impl Session {
         admission: Admission<'_>,
         sink: &mut impl Sink<O>,
     ) -> Result<Tally, RunError> {
-        self.rounds(slot, model, inputs, admission, sink, |_, _| Ok(ControlFlow::Continue(())))
+        self.run_rounds(slot, model, inputs, admission, sink, |_, _| Ok(ControlFlow::Continue(())))
     }
 
     /// Returns the graphs of inputs, one for each round. Runs a graph only if an input awaits one
@@ -94,7 +94,7 @@ impl Session {
         let mut graphs = Vec::new();
         let admission = Admission::new(inputs.len(), &|_| true);
         let ignore = &mut |_: usize, _: Result<&mut Rows, InputError>| {};
-        self.rounds(0, model, inputs, admission, ignore, |graph, round| {
+        self.run_rounds(0, model, inputs, admission, ignore, |graph, round| {
             round.first_failure()?;
             graphs.push(graph.clone());
             Ok(if round.waits() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
@@ -104,7 +104,7 @@ impl Session {
 
     /// Runs rounds until every input has ended. `each` is called before each round runs, and may
     /// end the loop.
-    fn rounds<M: Model, I: Borrow<M::Input>, O: Output>(
+    fn run_rounds<M: Model, I: Borrow<M::Input>, O: Output>(
         &self,
         slot: usize,
         model: &M,
