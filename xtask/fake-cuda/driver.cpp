@@ -155,11 +155,11 @@ struct Event {
     std::chrono::steady_clock::time_point when;
 };
 struct Work {
-    enum K { LAUNCH, COPY, COPY_BACK, SET, RECORD } kind;
+    enum K { LAUNCH, COPY, COPY_BACK, COPY_WITHIN, SET, RECORD } kind;
     Launch launch;
     Context* context = nullptr;
-    Allocation* to = nullptr;
-    u64 offset = 0;
+    Allocation *to = nullptr, *within = nullptr;
+    u64 offset = 0, offset_within = 0;
     const void* from = nullptr;
     void* back = nullptr;
     u32 word = 0;
@@ -211,6 +211,17 @@ void carry_out(Work& work) {
     case Work::COPY_BACK: {
         std::lock_guard<std::recursive_mutex> lock(guard);
         memcpy(work.back, work.to->data + work.offset, work.bytes);
+        break;
+    }
+    case Work::COPY_WITHIN: {
+        std::lock_guard<std::recursive_mutex> lock(guard);
+        memcpy(work.to->data + work.offset, work.within->data + work.offset_within, work.bytes);
+        for (u64 i = 0; i < work.bytes / 4; ++i) {
+            Shadow& shadow = work.to->shadow[work.offset / 4 + i];
+            shadow = Shadow();
+            // Words that were never written are not written by their copy.
+            shadow.written = work.within->shadow[work.offset_within / 4 + i].written;
+        }
         break;
     }
     case Work::SET: {
@@ -680,6 +691,26 @@ int cuMemcpyDtoHAsync_v2(void* to, u64 from, size_t bytes, void* stream) {
     auto work = std::make_shared<Work>();
     work->kind = Work::COPY_BACK;
     work->to = a, work->offset = from - a->address, work->back = to, work->bytes = bytes;
+    enqueue(s, work);
+    return SUCCESS;
+}
+int cuMemcpyDtoDAsync_v2(u64 to, u64 from, size_t bytes, void* stream) {
+    CALL;
+    NEED_CONTEXT;
+    Stream* s = stream_of(stream);
+    NEED(s, INVALID_HANDLE, "%p is no stream", stream);
+    NEED(s->context == current, INVALID_CONTEXT, "a stream of another context");
+    if (bytes == 0) return SUCCESS;
+    Allocation *a = allocation_of(to), *b = allocation_of(from);
+    NEED(a && !a->freed && to + bytes <= a->address + a->bytes, INVALID_VALUE,
+         "%zu bytes to %#llx, which is no memory of the device's", bytes, (unsigned long long)to);
+    NEED(b && !b->freed && from + bytes <= b->address + b->bytes, INVALID_VALUE,
+         "%zu bytes from %#llx, which is no memory of the device's", bytes, (unsigned long long)from);
+    NEED(to % 4 == 0 && from % 4 == 0 && bytes % 4 == 0, INVALID_VALUE, "%zu bytes, not words", bytes);
+    auto work = std::make_shared<Work>();
+    work->kind = Work::COPY_WITHIN;
+    work->to = a, work->offset = to - a->address, work->bytes = bytes;
+    work->within = b, work->offset_within = from - b->address;
     enqueue(s, work);
     return SUCCESS;
 }

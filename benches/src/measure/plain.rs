@@ -11,7 +11,6 @@ mod cell;
 pub mod gemm;
 
 use std::collections::HashMap;
-use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -21,7 +20,8 @@ use edbatch_layout::{Base, CellPart, CellPlan, CellStep, Plan, Program, ValueRow
 use edbatch_runtime::kernels::rows::split_around;
 use edbatch_runtime::kernels::{Aligned, ArgMax, Level, arg_max};
 use edbatch_runtime::{
-    Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, Profile, fields,
+    Backend, BackendError, Bytes, Given, GivenPlace, Outputs, Parameters, Part, Profile, StoredRow,
+    fields,
 };
 
 use cell::{Batch, LoadedStep, Workspace};
@@ -39,8 +39,8 @@ pub struct Plain {
 #[derive(Default)]
 struct Slot {
     arena: Aligned,
-    /// Elements kept for the next plan.
-    stayed: Vec<f32>,
+    /// Rows that outlive a plan.
+    store: Aligned,
     /// By wanted value: the index of its largest element.
     arg_max: Vec<ArgMax>,
 }
@@ -133,27 +133,38 @@ impl Slot {
     /// Writes the given values into the arena.
     fn place(&mut self, program: &Program, plan: &Plan, given: &Given<'_>) {
         let (initial, others) = plan.given.split_at(given.initial.len());
-        let (stayed, host) = others.split_at(given.stayed);
         for (&row, elements) in initial.iter().zip(given.initial.iter()) {
-            self.place_rows(program, &[row], elements);
+            self.place_row(program, row, elements);
         }
-        let elements = mem::take(&mut self.stayed);
-        self.place_rows(program, stayed, &elements);
-        self.stayed = elements;
-        self.place_rows(program, host, given.host);
+        let mut host = given.host;
+        for (&row, place) in others.iter().zip(given.places_of(plan)) {
+            match place {
+                GivenPlace::Host => host = self.place_row(program, row, host),
+                GivenPlace::Stored(line) => {
+                    let (arena, store) = places(program, row, line);
+                    self.arena[arena].copy_from_slice(&self.store[store]);
+                }
+            }
+        }
     }
 
-    fn place_rows(&mut self, program: &Program, rows: &[ValueRow], mut elements: &[f32]) {
-        for range in rows.iter().flat_map(|&row| ranges(program, row)) {
+    /// Writes a row of the arena. Returns the elements after those of the row.
+    fn place_row<'a>(
+        &mut self,
+        program: &Program,
+        row: ValueRow,
+        mut elements: &'a [f32],
+    ) -> &'a [f32] {
+        for range in ranges(program, row) {
             let (field, rest) = elements.split_at(range.len());
             self.arena[range].copy_from_slice(field);
             elements = rest;
         }
+        elements
     }
 
-    /// Copies the values to keep for the next plan, and finds the requested largest elements.
+    /// Copies rows to the store, and finds the requested largest elements.
     fn collect(&mut self, loaded: &Loaded, plan: &Plan) {
-        self.stayed.clear();
         self.arg_max.clear();
         for &(row, want) in &plan.wanted {
             let fields = ranges(&loaded.program, row);
@@ -161,7 +172,10 @@ impl Slot {
             let mut largest = ArgMax::default();
             match want {
                 Want::Elements => {}
-                Want::Stay => fields.for_each(|field| self.stayed.extend_from_slice(&arena[field])),
+                Want::Store(line) => {
+                    let (from, to) = places(&loaded.program, row, line);
+                    self.store[to].copy_from_slice(&arena[from]);
+                }
                 Want::ArgMax => {
                     let fields: Vec<&[f32]> = fields.map(|field| &arena[field]).collect();
                     largest = match fields[..] {
@@ -198,6 +212,13 @@ fn ranges(program: &Program, row: ValueRow) -> impl Iterator<Item = Range<usize>
     fields(program, row).map(|(start, width)| start..start + width)
 }
 
+/// Returns the places of a row in the arena and in the store.
+fn places(program: &Program, row: ValueRow, line: u32) -> (Range<usize>, Range<usize>) {
+    let (stride, start) = (program.record(row.record).stride as usize, row.start as usize);
+    let stored = line as usize * layout::LINE;
+    (start..start + stride, stored..stored + stride)
+}
+
 impl Backend for Plain {
     fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
         for &Part { slot, plan, given } in parts {
@@ -221,9 +242,33 @@ impl Backend for Plain {
         Outputs::new(&self.loaded.program, plan, arena, arg_max)
     }
 
+    fn reserve_store(&mut self, slot: usize, lines: usize) -> Result<(), BackendError> {
+        if self.slots.len() <= slot {
+            self.slots.resize_with(slot + 1, Slot::default);
+        }
+        let grown = self.slots[slot].store.grow(lines * layout::LINE);
+        grown.unwrap_or_else(|error| panic!("{error}"));
+        Ok(())
+    }
+
+    fn read_stored(
+        &self,
+        slot: usize,
+        rows: &[StoredRow],
+        to: &mut Vec<f32>,
+    ) -> Result<(), BackendError> {
+        for &StoredRow { record, line } in rows {
+            let row = ValueRow { record, start: line * layout::LINE as u32 };
+            let fields = ranges(&self.loaded.program, row);
+            fields.for_each(|field| to.extend_from_slice(&self.slots[slot].store[field]));
+        }
+        Ok(())
+    }
+
     fn bytes(&self) -> Bytes {
         let arena = self.slots.iter().map(|slot| size_of_val(&*slot.arena)).sum();
-        Bytes { weights: self.loaded.bytes, arena }
+        let store = self.slots.iter().map(|slot| size_of_val(&*slot.store)).sum();
+        Bytes { weights: self.loaded.bytes, arena, store }
     }
 
     fn fork(&self) -> Box<dyn Backend> {

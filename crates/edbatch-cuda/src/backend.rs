@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use edbatch_layout::{Lifetimes, Plan, Program, Step, Want};
+use edbatch_layout::{LINE, Lifetimes, Plan, Program, Step, ValueRow, Want};
 use edbatch_runtime::kernels::ArgMax;
-use edbatch_runtime::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Part};
+use edbatch_runtime::{
+    Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, StoredRow, fields,
+};
 
 use super::command_list::{CommandList, NOT_FINITE};
 use super::device::{Arguments, Device, TeamPart};
@@ -77,7 +79,7 @@ impl<D: Device> Cuda<D> {
         };
         let loaded = self.loaded.clone();
         let slot = self.slot(0);
-        slot.commands.write_in_waves(&loaded.program, &loaded.table, &alone, &[0], (0, 0))?;
+        slot.commands.write_in_waves(&loaded.program, &loaded.table, &alone, &[0], (0, &[]))?;
         slot.reserve(&loaded)?;
         self.launch([0].into_iter())
     }
@@ -108,12 +110,9 @@ impl<D: Device> Backend for Cuda<D> {
         let loaded = self.loaded.clone();
         for Part { slot, plan, given } in parts {
             let slot = self.slot(*slot);
-            let rows = (given.initial.len(), given.stayed);
+            let rows = (given.initial.len(), given.places);
             slot.commands.write(&loaded.program, &loaded.table, plan, rows)?;
             slot.give(&*loaded.device, given)?;
-            // The plan reads rows from one of the two buffers, and keeps rows for the next plan in
-            // the other.
-            slot.memory.stay.swap(0, 1);
             slot.reserve(&loaded)?;
         }
         self.launch(parts.iter().map(|part| part.slot))?;
@@ -131,12 +130,52 @@ impl<D: Device> Backend for Cuda<D> {
         Outputs::packed(program, plan, (elements, starts), arg_max)
     }
 
+    fn reserve_store(&mut self, slot: usize, lines: usize) -> Result<(), BackendError> {
+        let loaded = self.loaded.clone();
+        self.slot(slot).memory.store.grow(&loaded.device, lines.saturating_mul(LINE))
+    }
+
+    fn read_stored(
+        &self,
+        slot: usize,
+        rows: &[StoredRow],
+        to: &mut Vec<f32>,
+    ) -> Result<(), BackendError> {
+        let Loaded { device, program, .. } = &*self.loaded;
+        let what = "the elements of stored rows";
+        let memory = self.slots[slot].memory.store.memory.as_ref().expect("it has stored rows");
+        let lines = |row: &StoredRow| program.record(row.record).stride as usize / LINE;
+        let follows = |a: &StoredRow, b: &StoredRow| a.line as usize + lines(a) == b.line as usize;
+        let mut words: Vec<u32> = Vec::new();
+        // Neighbours are read by one call of the driver.
+        for rows in rows.chunk_by(follows) {
+            let len = LINE * rows.iter().map(lines).sum::<usize>();
+            words.clear();
+            let bytes = 4 * len as u64;
+            words.try_reserve(len).map_err(|_| BackendError::Memory { what, bytes })?;
+            words.resize(len, 0);
+            device.read(memory, LINE * rows[0].line as usize, &mut words)?;
+            let mut rest = &words[..];
+            for row in rows {
+                let (elements, after) = rest.split_at(LINE * lines(row));
+                rest = after;
+                for (start, width) in fields(program, ValueRow { record: row.record, start: 0 }) {
+                    let bytes = 4 * width as u64;
+                    to.try_reserve(width).map_err(|_| BackendError::Memory { what, bytes })?;
+                    to.extend(elements[start..][..width].iter().map(|&word| f32::from_bits(word)));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn bytes(&self) -> Bytes {
-        let words = |Slot { memory, .. }: &Slot<D>| {
-            memory.arena.words + memory.stay.iter().map(|buffer| buffer.words).sum::<usize>()
+        let words = |of: fn(&PlanMemory<D>) -> usize| -> usize {
+            self.slots.iter().map(|slot| of(&slot.memory)).sum()
         };
-        let arena = 4 * self.slots.iter().map(words).sum::<usize>();
-        Bytes { weights: self.loaded.weight_bytes, arena }
+        let arena = 4 * words(|memory| memory.arena.words);
+        let store = 4 * words(|memory| memory.store.words);
+        Bytes { weights: self.loaded.weight_bytes, arena, store }
     }
 
     fn program(&self) -> Option<&Arc<Program>> {
@@ -186,9 +225,6 @@ impl<D: Device> Slot<D> {
         memory.arena.reserve(device, commands.arena())?;
         memory.outputs.reserve(device, commands.outputs())?;
         memory.indices.reserve(device, commands.indices())?;
-        if commands.stay() > 0 {
-            memory.stay[0].reserve(device, commands.stay())?;
-        }
         Ok(())
     }
 
@@ -208,7 +244,7 @@ impl<D: Device> Slot<D> {
                     let index = *indices.next().expect("an index for each");
                     ArgMax { index: index & !NOT_FINITE, is_finite: index & NOT_FINITE == 0 }
                 }
-                Want::Elements | Want::Stay => ArgMax::default(),
+                Want::Elements | Want::Store(_) => ArgMax::default(),
             });
             if want == Want::Elements {
                 at += program.record(row.record).widths.iter().sum::<u32>() as usize;
@@ -227,8 +263,7 @@ impl<D: Device> PlanMemory<D> {
             weights: device.address(&loaded.weights),
             folded: loaded.folded.as_ref().map_or(0, |memory| device.address(memory)),
             given: self.given.address(device),
-            stayed: self.stay[0].address(device),
-            stayed_before: self.stay[1].address(device),
+            store: self.store.address(device),
             outputs: self.outputs.address(device),
             indices: self.indices.address(device),
         }
@@ -260,12 +295,12 @@ mod tests {
         let nodes = (0..subject.graph.nodes()).map(NodeId::new);
         let wanted: Vec<_> = nodes.map(|node| (node.into(), Want::Elements)).collect();
         let plan = subject.plan(&program, &device, &wanted);
-        let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
+        let given = Given { initial: &subject.initial, places: &[], host: &[] };
         let run = |waves: &[u32]| -> Vec<u32> {
             // A new arena, which holds NaN.
             let mut fork = Cuda::on(device.loaded.clone(), device.devices.clone());
             let loaded = fork.loaded.clone();
-            let (slot, rows) = (fork.slot(0), (given.initial.len(), 0));
+            let (slot, rows) = (fork.slot(0), (given.initial.len(), given.places));
             let Loaded { program, table, device, .. } = &*loaded;
             slot.commands.write_in_waves(program, table, &plan, waves, rows).unwrap();
             slot.give(device, &given).unwrap();

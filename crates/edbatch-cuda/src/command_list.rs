@@ -30,6 +30,7 @@ use std::fmt;
 use std::mem;
 
 use edbatch_layout::{CellPlan, Plan, Program};
+use edbatch_runtime::GivenPlace;
 
 use crate::CudaError;
 use crate::phase_table::PhaseTable;
@@ -59,12 +60,12 @@ pub(crate) const NOT_FINITE: u32 = 1 << 31;
 pub enum CopyJob {
     /// From the given values in host memory to the arena: (from, to, length).
     Given = u32::MAX - 4,
-    /// From the rows kept by the previous plan to the arena: (from, to, length).
-    Stayed,
+    /// From a line of the store to the arena: (line, to, length).
+    Stored,
     /// From the arena to the outputs in host memory: (from, to, length).
     Output,
-    /// From the arena to the rows kept for the next plan: (from, to, length).
-    Stay,
+    /// From the arena to a line of the store: (line, from, length).
+    Store,
     /// The argmax over pieces of the arena: (start of the list of pieces, number of pieces, to).
     ArgMax,
 }
@@ -75,11 +76,9 @@ pub struct CommandList {
     words: Vec<u32>,
     /// The number of elements of the arena and scratch together.
     arena: usize,
-    /// The number of elements of wanted values, of argmax indices, and of elements kept for the
-    /// next plan.
+    /// The number of elements of wanted values, and of argmax indices.
     outputs: usize,
     indices: usize,
-    stay: usize,
     finder: WaveFinder,
     /// Pairs of a step's wave and its index, sorted.
     order: Vec<(u32, u32)>,
@@ -88,8 +87,9 @@ pub struct CommandList {
 }
 
 impl CommandList {
-    /// Writes a plan. The first `given.0` of its given rows come from the host, the next `given.1`
-    /// from the previous plan, and the rest from the host.
+    /// Writes a plan. The first `given.0` of its given rows come from the host, the next ones from
+    /// the places `given.1`, as in [`Given::places`](edbatch_runtime::Given::places), and the rest
+    /// from the host.
     ///
     /// # Errors
     /// If the arena with scratch, the wanted values, or the command list has 2³² elements or more.
@@ -98,7 +98,7 @@ impl CommandList {
         program: &Program,
         table: &PhaseTable,
         plan: &Plan,
-        given: (usize, usize),
+        given: (usize, &[GivenPlace]),
     ) -> Result<(), CudaError> {
         let mut finder = mem::take(&mut self.finder);
         finder.find(program, plan);
@@ -114,7 +114,7 @@ impl CommandList {
         table: &PhaseTable,
         plan: &Plan,
         waves: &[u32],
-        given: (usize, usize),
+        given: (usize, &[GivenPlace]),
     ) -> Result<(), CudaError> {
         assert_eq!(waves.len(), plan.steps.len(), "a wave for each step");
         self.order.clear();
@@ -175,12 +175,6 @@ impl CommandList {
     #[must_use]
     pub fn indices(&self) -> usize {
         self.indices
-    }
-
-    /// Returns the number of elements kept for the next plan.
-    #[must_use]
-    pub fn stay(&self) -> usize {
-        self.stay
     }
 
     /// Places the scratch of all steps after the arena.
@@ -259,9 +253,9 @@ impl fmt::Display for CommandList {
                 let &[what, a, b, c] = copy else { unreachable!("four numbers a copy") };
                 match what {
                     _ if what == CopyJob::Given as u32 => write!(f, " given {a}+{c} -> @{b};")?,
-                    _ if what == CopyJob::Stayed as u32 => write!(f, " stayed {a}+{c} -> @{b};")?,
+                    _ if what == CopyJob::Stored as u32 => write!(f, " line {a}+{c} -> @{b};")?,
                     _ if what == CopyJob::Output as u32 => write!(f, " @{a}+{c} -> output {b};")?,
-                    _ if what == CopyJob::Stay as u32 => write!(f, " @{a}+{c} -> stay {b};")?,
+                    _ if what == CopyJob::Store as u32 => write!(f, " @{b}+{c} -> line {a};")?,
                     _ => {
                         let pieces = &self.words[a as usize..(a + 2 * b) as usize];
                         write!(f, " arg-max {pieces:?} -> index {c};")?;

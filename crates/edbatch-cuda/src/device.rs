@@ -93,10 +93,8 @@ pub(crate) struct Arguments {
     pub(crate) folded: u64,
     /// Given rows, in host memory.
     pub(crate) given: u64,
-    /// The rows kept for the next plan.
-    pub(crate) stayed: u64,
-    /// The rows kept by the previous plan.
-    pub(crate) stayed_before: u64,
+    /// The rows that outlive the plan.
+    pub(crate) store: u64,
     /// The elements of wanted values, in host memory.
     pub(crate) outputs: u64,
     /// The argmax indices of wanted values, in host memory.
@@ -193,6 +191,20 @@ pub(crate) trait Device: Send + Sync + 'static {
     /// # Errors
     /// If the memory is shorter than `words`, or the driver reports an error.
     fn fill(&self, memory: &Self::Memory, words: &[u32]) -> Result<(), CudaError>;
+
+    /// Copies the first `words` words of memory of [`MemorySide::Device`] to other such memory, and
+    /// waits for the copy.
+    ///
+    /// # Errors
+    /// If one of them is shorter than `words`, or the driver reports an error.
+    fn copy(&self, from: &Self::Memory, to: &Self::Memory, words: usize) -> Result<(), CudaError>;
+
+    /// Copies words from index `first` on out of memory of [`MemorySide::Device`], and waits for
+    /// the copy.
+    ///
+    /// # Errors
+    /// If the memory is too short, or the driver reports an error.
+    fn read(&self, memory: &Self::Memory, first: usize, to: &mut [u32]) -> Result<(), CudaError>;
 
     /// Returns host memory as words.
     ///

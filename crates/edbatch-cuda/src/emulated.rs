@@ -168,6 +168,31 @@ impl Device for Emulated {
         Ok(())
     }
 
+    fn copy(&self, from: &HostMemory, to: &HostMemory, words: usize) -> Result<(), CudaError> {
+        let max = from.words.min(to.words);
+        if words > max {
+            return Err(CudaError::OutOfRange { what: "words to copy", max, got: words });
+        }
+        self.call();
+        // SAFETY: both allocations have at least this many words, and by the contract of `Device`
+        // no launch accesses them.
+        unsafe { to.start.copy_from(from.start, words) };
+        Ok(())
+    }
+
+    fn read(&self, memory: &HostMemory, first: usize, to: &mut [u32]) -> Result<(), CudaError> {
+        let end = first.saturating_add(to.len());
+        if end > memory.words {
+            let (what, max) = ("words to read", memory.words);
+            return Err(CudaError::OutOfRange { what, max, got: end });
+        }
+        self.call();
+        // SAFETY: the words are within the allocation, and by the contract of `Device` no launch
+        // writes them.
+        unsafe { NonNull::from(to).cast().copy_from(memory.start.add(first), end - first) };
+        Ok(())
+    }
+
     fn host<'a>(&self, memory: &'a HostMemory) -> &'a [u32] {
         let start = memory.of_host().as_ptr();
         // SAFETY: the allocation has this many initialised words; by the contract of `Device` no

@@ -183,7 +183,7 @@ impl<D: Device> Loaded<D> {
         let mut commands = CommandList::default();
         // A wave for each step, so that all steps use the same scratch.
         let waves: Vec<u32> = (0..plan.steps.len() as u32).collect();
-        commands.write_in_waves(&self.program, &self.table, &plan, &waves, (0, 0))?;
+        commands.write_in_waves(&self.program, &self.table, &plan, &waves, (0, &[]))?;
         let device = &*self.device;
         let bytes = 4 * commands.words().len().next_multiple_of(4);
         let mut words = device.memory(bytes, MemorySide::Host)?;

@@ -14,9 +14,8 @@ pub(super) struct PlanMemory<D: Device> {
     pub(super) device_commands: Buffer<D>,
     pub(super) given: Buffer<D>,
     pub(super) arena: Buffer<D>,
-    /// The rows kept for the next plan, and the rows kept by the previous plan. The two buffers
-    /// are swapped for each plan.
-    pub(super) stay: [Buffer<D>; 2],
+    /// Rows that outlive a plan.
+    pub(super) store: Buffer<D>,
     pub(super) outputs: Buffer<D>,
     pub(super) indices: Buffer<D>,
 }
@@ -28,7 +27,7 @@ impl<D: Device> PlanMemory<D> {
             device_commands: Buffer::new(MemorySide::Device, "a command list on the device"),
             given: Buffer::new(MemorySide::Host, "given rows in pinned memory"),
             arena: Buffer::new(MemorySide::Device, "the arena of a mini-batch on the device"),
-            stay: [(); 2].map(|()| Buffer::new(MemorySide::Device, "rows that stay on the device")),
+            store: Buffer::new(MemorySide::Device, "the stored values on the device"),
             outputs: Buffer::new(MemorySide::Host, "outputs in pinned memory"),
             indices: Buffer::new(MemorySide::Host, "outputs in pinned memory"),
         }
@@ -60,22 +59,46 @@ impl<D: Device> Buffer<D> {
             // Freed first, so that the old and the new memory do not exist at the same time.
             self.memory = None;
             let before = mem::take(&mut self.words);
-            let needed = words.max(16);
-            let ample = needed.max(before + before / 2);
-            let allocate = |words| Ok((words, device.memory(4 * words, self.side)?));
-            let allocated = match allocate(ample) {
-                Err(CudaError::Memory { .. }) if ample > needed => allocate(needed),
-                allocated => allocated,
-            };
-            let (words, memory) = allocated.map_err(|error| match error {
-                CudaError::Memory { bytes, .. } => {
-                    BackendError::Memory { what: self.what, bytes: bytes as u64 }
-                }
-                error => error.into(),
-            })?;
+            let (words, memory) = self.allocate(device, words.max(16), before + before / 2)?;
             (self.words, self.memory) = (words, Some(memory));
         }
         Ok(self.memory.as_mut().expect("allocated above"))
+    }
+
+    /// Grows memory of the device to at least `words` words and keeps its contents. If this fails,
+    /// the buffer is as it was. No running launch may use the memory.
+    pub(super) fn grow(&mut self, device: &D, words: usize) -> Result<(), BackendError> {
+        if self.words < words {
+            let (words, memory) = self.allocate(device, words, self.words.saturating_mul(2))?;
+            if let Some(before) = &self.memory {
+                device.copy(before, &memory, self.words)?;
+            }
+            (self.words, self.memory) = (words, Some(memory));
+        }
+        Ok(())
+    }
+
+    /// Allocates `ample` words, if that is more than needed and there is enough memory, or else
+    /// the needed ones. Returns the number of words.
+    fn allocate(
+        &self,
+        device: &D,
+        needed: usize,
+        ample: usize,
+    ) -> Result<(usize, D::Memory), BackendError> {
+        let ample = needed.max(ample);
+        let allocate =
+            |words: usize| Ok((words, device.memory(words.saturating_mul(4), self.side)?));
+        let allocated = match allocate(ample) {
+            Err(CudaError::Memory { .. }) if ample > needed => allocate(needed),
+            allocated => allocated,
+        };
+        allocated.map_err(|error| match error {
+            CudaError::Memory { bytes, .. } => {
+                BackendError::Memory { what: self.what, bytes: bytes as u64 }
+            }
+            error => error.into(),
+        })
     }
 
     /// Returns the address of the memory, or 0 if nothing is allocated.
@@ -106,5 +129,26 @@ mod tests {
         assert_eq!((buffer.words, buffer.address(&device)), (0, 0));
         buffer.reserve(&device, 20).unwrap();
         assert_eq!(buffer.words, 20);
+    }
+
+    #[test]
+    fn a_grown_buffer_keeps_its_contents_also_if_growing_fails() {
+        let device = Emulated::new(1);
+        device.set_max_bytes(4 * 100);
+        let mut buffer = Buffer::new(MemorySide::Device, "values");
+        let words: Vec<u32> = (0..60).collect();
+        for (grown, expected) in [(20, 20), (30, 40), (60, 80), (90, 90)] {
+            buffer.grow(&device, grown).unwrap();
+            assert_eq!(buffer.words, expected);
+            if grown == 60 {
+                device.fill(buffer.memory.as_ref().unwrap(), &words).unwrap();
+            }
+        }
+        let error = buffer.grow(&device, 101).unwrap_err();
+        assert!(matches!(error, BackendError::Memory { what: "values", bytes: 404 }), "{error}");
+        let (mut read, memory) = (vec![0; 60], buffer.memory.as_ref().unwrap());
+        device.read(memory, 0, &mut read).unwrap();
+        assert_eq!((buffer.words, read), (90, words));
+        assert!(device.read(memory, 31, &mut [0; 60]).is_err(), "91 words");
     }
 }

@@ -236,6 +236,35 @@ impl Device for Nvidia {
         self.wait()
     }
 
+    fn copy(&self, from: &NvidiaMemory, to: &NvidiaMemory, words: usize) -> Result<(), CudaError> {
+        let max = from.words.min(to.words);
+        if words > max {
+            return Err(CudaError::OutOfRange { what: "words to copy", max, got: words });
+        }
+        self.bind()?;
+        let (bytes, stream) = (4 * words, self.stream.cu_stream());
+        // SAFETY: both allocations have at least this many words, and by the contract of `Device`
+        // no launch accesses them. They outlive the copy, because the stream is waited for below.
+        let copied = unsafe { result::memcpy_dtod_async(to.address, from.address, bytes, stream) };
+        copied.map_err(failed("copying on the device"))?;
+        self.wait()
+    }
+
+    fn read(&self, memory: &NvidiaMemory, first: usize, to: &mut [u32]) -> Result<(), CudaError> {
+        let end = first.saturating_add(to.len());
+        if end > memory.words {
+            let (what, max) = ("words to read", memory.words);
+            return Err(CudaError::OutOfRange { what, max, got: end });
+        }
+        self.bind()?;
+        let (from, stream) = (memory.address + 4 * first as u64, self.stream.cu_stream());
+        // SAFETY: the words are within the allocation, and `to` outlives the copy, because the
+        // stream is waited for below.
+        let copied = unsafe { result::memcpy_dtoh_async(to, from, stream) };
+        copied.map_err(failed("copying from the device"))?;
+        self.wait()
+    }
+
     fn host<'a>(&self, memory: &'a NvidiaMemory) -> &'a [u32] {
         // SAFETY: the allocation has this many initialised words; by the contract of `Device` no
         // launch writes them while the slice is in use.

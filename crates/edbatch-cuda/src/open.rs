@@ -4,7 +4,7 @@ use std::slice;
 use std::sync::Arc;
 
 use edbatch_layout::{Lifetimes, Plan, Program};
-use edbatch_runtime::{Backend, BackendError, Bytes, Outputs, Parameters, Part};
+use edbatch_runtime::{Backend, BackendError, Bytes, Outputs, Parameters, Part, StoredRow};
 
 use super::CudaOptions;
 use super::backend::Cuda;
@@ -130,6 +130,19 @@ impl Backend for EmulatedBackend {
 
     fn outputs<'a>(&'a self, slot: usize, plan: &'a Plan) -> Outputs<'a> {
         self.0.outputs(slot, plan)
+    }
+
+    fn reserve_store(&mut self, slot: usize, lines: usize) -> Result<(), BackendError> {
+        self.0.reserve_store(slot, lines)
+    }
+
+    fn read_stored(
+        &self,
+        slot: usize,
+        rows: &[StoredRow],
+        to: &mut Vec<f32>,
+    ) -> Result<(), BackendError> {
+        self.0.read_stored(slot, rows, to)
     }
 
     fn bytes(&self) -> Bytes {

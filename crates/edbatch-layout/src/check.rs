@@ -7,6 +7,7 @@ mod arena;
 mod back;
 mod hoisted;
 mod operands;
+mod store;
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -17,6 +18,7 @@ use crate::plan::{Action, Operand, Plan, Step};
 use crate::planner::MiniBatch;
 use arena::{Arena, Owner};
 pub use back::check_training;
+pub use store::check_store;
 
 /// Proves that `plan` computes the graph of a mini-batch, batch by batch in the order of its
 /// schedule:
@@ -26,7 +28,10 @@ pub use back::check_training;
 /// - no step reads rows that it writes, and all rows are within the arena;
 /// - each call that runs only a body finds its prologue results, which an earlier step wrote, and
 ///   no lists of [`Plan::rows`] overlap;
-/// - each given value and each wanted value has a row.
+/// - each given value and each wanted value has a row;
+/// - no line of the store is written twice.
+///
+/// [`check_store`] compares what a plan writes to the store with what it reads from there.
 ///
 /// *Cost*: O(arena + edges × cache lines of a row).
 ///
@@ -194,7 +199,7 @@ impl<'a> Replay<'a> {
             }
             self.holds(row.start, value, &(0..0))?;
         }
-        Ok(())
+        store::written(self.plan, self.mini_batch.program).map(|_| ())
     }
 }
 

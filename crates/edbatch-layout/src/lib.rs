@@ -51,7 +51,7 @@ pub use cell_plan::{
     AttentionFields, Base, CellPlan, CellStep, Extent, Hoisted, Mode, Moved, Place, RowKernel,
     RowStep, Scores, Signature, Weight,
 };
-pub use check::{PlanError, check, check_training};
+pub use check::{PlanError, check, check_store, check_training};
 pub use check_cell::check_cell;
 pub use check_folding::check_folding;
 pub use compile::CellStyle;

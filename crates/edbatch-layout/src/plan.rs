@@ -47,8 +47,9 @@ pub enum Want {
     Elements,
     /// Copy the index of its largest element to host memory.
     ArgMax,
-    /// Keep it in the backend, as a given value of the next plan.
-    Stay,
+    /// Copy its row to the store of the slot, where later plans find it. The row takes as many
+    /// lines of [`LINE`](crate::LINE) elements as in the arena, from this one on.
+    Store(u32),
 }
 
 /// Several calls of a cell, or of a part of it, that run together.

@@ -5,13 +5,14 @@ mod training;
 mod update;
 
 use std::error::Error;
+use std::iter;
 use std::sync::Arc;
 
-use edbatch_graph::Network;
+use edbatch_graph::{Network, RecordId};
 use edbatch_layout::{Lifetimes, Plan, Program, ValueRow, Want};
 
 use crate::kernels::{ArgMax, OutOfMemory, trial};
-use crate::{ParameterError, Parameters, Precision};
+use crate::{ParameterError, Parameters, Precision, ThreadPool};
 pub use state::TrainingState;
 pub use training::{BackPart, Gradient, Gradients, OutputGradients, StillWanted, Training};
 pub use update::{Update, UpdateRule};
@@ -22,19 +23,43 @@ pub use update::{Update, UpdateRule};
 /// has loaded. A backend has *slots*, numbered from 0. Each has an arena of its own, so that
 /// several parts of a mini-batch can run at the same time. An engine uses as many slots as it has
 /// threads.
+///
+/// A slot also has a *store*: lines of [`LINE`](edbatch_layout::LINE) elements, in which rows
+/// outlive a plan. The caller decides which row takes which lines. A plan writes rows to the store
+/// ([`Want::Store`]), and later plans of the slot read them ([`GivenPlace::Stored`]).
 pub trait Backend: Send + Sync {
     /// Runs one round: the plan of each part to its end, in the part's slot. No two parts have the
-    /// same slot. A plan may overwrite what earlier plans left in its slot, except for the rows
-    /// that the last one [kept](Given::stayed) for it.
+    /// same slot. A plan may overwrite what earlier plans left in its arena. In the store it writes
+    /// only its own rows, whose lines must be [reserved](Self::reserve_store), and no line from
+    /// which it reads a given value ([`edbatch_layout::check_store`]).
     ///
     /// # Errors
     /// If memory for a plan cannot be allocated, or a plan cannot be run. Then no part has
-    /// outputs.
+    /// outputs, and the lines that a part would have written are unspecified.
     fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError>;
 
     /// Returns the wanted values of the plan that ran last in a slot. They are valid until the next
     /// [`run`](Self::run).
     fn outputs<'a>(&'a self, slot: usize, plan: &'a Plan) -> Outputs<'a>;
+
+    /// Makes the store of a slot at least `lines` long. Stored rows keep their lines.
+    ///
+    /// # Errors
+    /// If memory for the store cannot be allocated. The store is then as it was.
+    fn reserve_store(&mut self, slot: usize, lines: usize) -> Result<(), BackendError>;
+
+    /// Appends the elements of rows in the store of a slot: the fields of each row, one after
+    /// another.
+    ///
+    /// # Errors
+    /// If memory for the elements cannot be allocated, or a device fails. `to` may then have some
+    /// of the elements.
+    fn read_stored(
+        &self,
+        slot: usize,
+        rows: &[StoredRow],
+        to: &mut Vec<f32>,
+    ) -> Result<(), BackendError>;
 
     /// Returns the memory that the backend holds.
     fn bytes(&self) -> Bytes;
@@ -43,6 +68,13 @@ pub trait Backend: Send + Sync {
     /// its arenas when it runs plans. If there are several devices, successive forks use them in
     /// turn.
     fn fork(&self) -> Box<dyn Backend>;
+
+    /// Like [`fork`](Self::fork), but the backend may use the threads of a pool, whenever no other
+    /// task has claimed them.
+    fn fork_with_pool(&self, pool: ThreadPool) -> Box<dyn Backend> {
+        drop(pool);
+        self.fork()
+    }
 
     /// Returns the program that the backend has loaded, or `None` if it does not tell. An engine
     /// rejects a backend with another program than its own.
@@ -93,11 +125,38 @@ pub struct Part<'a> {
 pub struct Given<'a> {
     /// The network's initial values, in host memory: a row for each, with its fields concatenated.
     pub initial: &'a Rows,
-    /// The number of rows that the last plan of the same slot [kept](Want::Stay) for this plan: 0,
-    /// or all that it kept. They have the order of the last plan's wanted values.
-    pub stayed: usize,
-    /// The elements of all other given values, which the caller provides in host memory.
+    /// The places of the given values after the initial ones, in the order of [`Plan::given`]. The
+    /// values after the end of this list are in [host memory](GivenPlace::Host).
+    pub places: &'a [GivenPlace],
+    /// The elements of the given values in host memory, row after row: fields one after another.
     pub host: &'a [f32],
+}
+
+/// The place of a given value before its plan runs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum GivenPlace {
+    /// The next elements of [`Given::host`].
+    Host,
+    /// A row of the slot's store, from this line on, where an earlier plan [wrote](Want::Store) it.
+    Stored(u32),
+}
+
+/// A row in the store of a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoredRow {
+    /// The record in the row.
+    pub record: RecordId,
+    /// Its first line.
+    pub line: u32,
+}
+
+impl Given<'_> {
+    /// Returns the place of each given value of a plan after the initial ones.
+    pub fn places_of(&self, plan: &Plan) -> impl Iterator<Item = GivenPlace> + '_ {
+        let others = plan.given.len().saturating_sub(self.initial.len());
+        let host = others.saturating_sub(self.places.len());
+        self.places.iter().copied().chain(iter::repeat_n(GivenPlace::Host, host))
+    }
 }
 
 /// The wanted values of a plan that has run: one entry for each of [`Plan::wanted`].
@@ -302,6 +361,8 @@ pub struct Bytes {
     pub weights: usize,
     /// The arenas of all slots, and sums of gradients by row of a table. They do not shrink.
     pub arena: usize,
+    /// The stores of all slots. They do not shrink.
+    pub store: usize,
 }
 
 /// The error for weights that could not be loaded, or a plan that could not be run.

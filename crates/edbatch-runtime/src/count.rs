@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use edbatch_layout::{Base, CellStep, Moved, Operand, Plan, Program};
 
+use crate::backend::reserve;
 use crate::kernels::ArgMax;
-use crate::{Backend, BackendError, Bytes, Outputs, Part};
+use crate::{Backend, BackendError, Bytes, Outputs, Part, StoredRow};
 
 /// Counts the work of plans without doing it. All outputs are zeros.
 #[derive(Clone, Debug)]
@@ -91,6 +92,25 @@ impl Backend for Count {
 
     fn outputs<'a>(&'a self, _: usize, plan: &'a Plan) -> Outputs<'a> {
         Outputs::packed(&self.program, plan, (&self.zeros, &self.starts), &self.indices)
+    }
+
+    fn reserve_store(&mut self, _: usize, _: usize) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    /// Appends zeros.
+    fn read_stored(
+        &self,
+        _: usize,
+        rows: &[StoredRow],
+        to: &mut Vec<f32>,
+    ) -> Result<(), BackendError> {
+        for row in rows {
+            let width = self.program.record(row.record).widths.iter().sum::<u32>() as usize;
+            reserve(to, width, "the elements of stored rows")?;
+            to.resize(to.len() + width, 0.0);
+        }
+        Ok(())
     }
 
     fn program(&self) -> Option<&Arc<Program>> {

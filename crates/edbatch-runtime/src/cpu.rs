@@ -21,13 +21,14 @@ mod update;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use edbatch_layout::{Plan, Program};
+use edbatch_layout::{LINE, Plan, Program};
 
 use crate::backend::Training;
 use crate::kernels::{Aligned, Level};
 use crate::thread_pool::{ClaimedPool, ThreadPool};
 use crate::{
-    Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, Precision, Rows, span,
+    Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, Precision, Rows, StoredRow,
+    span,
 };
 use cancel::Cancel;
 use load::{Loaded, Weights};
@@ -161,12 +162,16 @@ impl Cpu {
         self.cancel.check()
     }
 
-    /// Allocates all memory for a plan, before any of it runs.
-    fn reserve(&mut self, slot: usize, plan: &Plan) -> Result<(), BackendError> {
+    fn slot(&mut self, slot: usize) -> &mut Slot {
         if self.slots.len() <= slot {
             self.slots.resize_with(slot + 1, Slot::default);
         }
-        let arena = self.slots[slot].arena.reserve(plan.arena);
+        &mut self.slots[slot]
+    }
+
+    /// Allocates all memory for a plan, before any of it runs.
+    fn reserve(&mut self, slot: usize, plan: &Plan) -> Result<(), BackendError> {
+        let arena = self.slot(slot).arena.reserve(plan.arena);
         arena.map_err(|error| error.of("the arena of a mini-batch's values"))?;
         self.reserve_workspaces(plan)
     }
@@ -212,7 +217,7 @@ fn fold_tables(
     let mut cpu = Cpu::on(Arc::new(loaded), None);
     let arena = cpu.slots[0].arena.reserve(plan.arena);
     arena.map_err(|error| error.of("the folded tables"))?;
-    let given = Given { initial: &Rows::new(), stayed: 0, host: &[] };
+    let given = Given { initial: &Rows::new(), places: &[], host: &[] };
     cpu.run(&[Part { slot: 0, plan: &plan, given }])?;
     Ok(cpu.slots.swap_remove(0).arena)
 }
@@ -228,12 +233,27 @@ impl Backend for Cpu {
         Outputs::new(&self.loaded.program, plan, arena, arg_max)
     }
 
+    fn reserve_store(&mut self, slot: usize, lines: usize) -> Result<(), BackendError> {
+        let grown = self.slot(slot).store.grow(lines.saturating_mul(LINE));
+        grown.map_err(|error| error.of("the stored values"))
+    }
+
+    fn read_stored(
+        &self,
+        slot: usize,
+        rows: &[StoredRow],
+        to: &mut Vec<f32>,
+    ) -> Result<(), BackendError> {
+        self.slots[slot].read(&self.loaded.program, rows, to)
+    }
+
     fn program(&self) -> Option<&Arc<Program>> {
         Some(&self.loaded.program)
     }
 
     fn bytes(&self) -> Bytes {
         let elements: usize = self.slots.iter().map(|slot| slot.arena.len()).sum();
+        let stored: usize = self.slots.iter().map(|slot| slot.store.len()).sum();
         let sums = self.sums.as_ref().map_or(Bytes::default(), |sums| {
             let sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
             sums.bytes(&self.loaded.program)
@@ -241,12 +261,18 @@ impl Backend for Cpu {
         Bytes {
             weights: self.loaded.bytes() + sums.weights,
             arena: elements * size_of::<f32>() + sums.arena,
+            store: stored * size_of::<f32>(),
         }
     }
 
     fn fork(&self) -> Box<dyn Backend> {
         let (profile, sums) = (self.profile.clone(), self.sums.clone());
         Box::new(Self { profile, sums, ..Self::on(self.loaded.clone(), None) })
+    }
+
+    fn fork_with_pool(&self, pool: ThreadPool) -> Box<dyn Backend> {
+        let (profile, sums) = (self.profile.clone(), self.sums.clone());
+        Box::new(Self { profile, sums, ..Self::on(self.loaded.clone(), Some(pool)) })
     }
 
     fn largest_cell(&self) -> Option<usize> {

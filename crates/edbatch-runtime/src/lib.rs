@@ -45,9 +45,9 @@ mod thread_pool;
 mod weights_file;
 
 pub use backend::{
-    BackPart, Backend, BackendError, Bytes, Given, Gradient, Gradients, OutputGradients, Outputs,
-    Part, Rows, StillWanted, Training, TrainingState, Update, UpdateRule, fields, initial_rows,
-    try_memory,
+    BackPart, Backend, BackendError, Bytes, Given, GivenPlace, Gradient, Gradients,
+    OutputGradients, Outputs, Part, Rows, StillWanted, StoredRow, Training, TrainingState, Update,
+    UpdateRule, fields, initial_rows, try_memory,
 };
 pub use count::{Count, KernelCounts, gathered_bytes};
 pub use cpu::{Cpu, Profile, Timer, Work};

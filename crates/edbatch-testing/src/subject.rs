@@ -57,7 +57,7 @@ impl Subject {
     ) -> Result<Vec<u32>, BackendError> {
         let wanted = every_value(&self.graph);
         let plan = self.plan(program, backend, &wanted);
-        let given = Given { initial: &self.initial, stayed: 0, host: &[] };
+        let given = Given { initial: &self.initial, places: &[], host: &[] };
         backend.run(&[Part { slot: 0, plan: &plan, given }])?;
         let outputs = backend.outputs(0, &plan);
         let fields = (0..wanted.len()).flat_map(|value| outputs.fields(value));

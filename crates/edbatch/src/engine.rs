@@ -354,8 +354,9 @@ impl<M: Model> Engine<M> {
     /// Adds the counts and times of a run, and records the memory that the backends hold now.
     fn count(&mut self, took: &Tally) {
         self.tally.add(took);
-        let Bytes { weights, arena } = self.workers.bytes();
+        let Bytes { weights, arena, store } = self.workers.bytes();
         let Statistics { arena_bytes, weight_bytes, .. } = &mut self.tally.statistics;
-        (*weight_bytes, *arena_bytes) = (weights as u64, (arena as u64).max(*arena_bytes));
+        (*weight_bytes, *arena_bytes) =
+            (weights as u64, (arena as u64 + store as u64).max(*arena_bytes));
     }
 }

@@ -110,7 +110,7 @@ fn node_by_node<M: Model>(
         };
         instances.resume(&graph, &round, &Wanted(&values), &mut put)?;
         given.truncate(initial);
-        let stays = values.into_iter().filter(|&(_, want)| want == Want::Stay);
+        let stays = values.into_iter().filter(|&(_, want)| matches!(want, Want::Store(_)));
         given.extend(stays.map(|(value, _)| value));
     }
     statistics.execute = started.elapsed();

@@ -157,6 +157,7 @@ mod report;
 mod rounds;
 mod schedule_svg;
 mod statistics;
+mod store;
 mod train;
 mod wiring;
 mod workers;

@@ -77,7 +77,7 @@ fn timed(program: &Arc<Program>, plan: &Plan) -> Result<f64, BackendError> {
     let records = plan.given[initial.len()..].iter().map(|row| program.record(row.record));
     let elements: u32 = records.flat_map(|record| &record.widths).sum();
     let host: Vec<f32> = (0..elements).map(|element| (element % 7) as f32 / 7.0 - 0.4).collect();
-    let given = Given { initial: &initial, stayed: 0, host: &host };
+    let given = Given { initial: &initial, places: &[], host: &host };
     cpu.run(&[Part { slot: 0, plan, given }])?;
     let (begun, mut times) = (Instant::now(), Vec::new());
     while times.len() < MIN_RUNS || begun.elapsed() < MIN_TIME {

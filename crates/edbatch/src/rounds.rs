@@ -3,23 +3,27 @@
 
 use std::borrow::Borrow;
 use std::cell::RefCell;
+use std::mem;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
-use edbatch_graph::Graph;
-use edbatch_layout::{Plan, Program};
+use edbatch_graph::{Graph, Value};
+use edbatch_layout::{Plan, Program, Want};
 use edbatch_models::{Build, BuildError, Mailbox, Model};
 use edbatch_policy::{AnyPolicy, Scheduler};
 use edbatch_runtime::kernels::ArgMax;
-use edbatch_runtime::{Backend, BackendError, Given, Outputs, Part, Rows, span};
+use edbatch_runtime::{
+    Backend, BackendError, Given, GivenPlace, Outputs, Part, Rows, StoredRow, span,
+};
 use smallvec::SmallVec;
 
 use crate::decide::Decision;
 use crate::output::{Output, Results, Sink};
 use crate::rendezvous::Rendezvous;
 use crate::statistics::Tally;
+use crate::store::Store;
 use crate::wiring::{Admission, Instances, Round};
 use crate::{InputError, RunError};
 
@@ -43,8 +47,13 @@ struct Slot {
     /// The graph of the last run, kept for its memory.
     graph: Option<Graph>,
     round: Round,
-    /// The number of rows that the last plan keeps for the next one.
-    stayed: usize,
+    /// The rows of carried values.
+    store: Store,
+    /// The carried values of the last round, in the order of the graph's given values.
+    carried: Vec<StoredRow>,
+    places: Vec<GivenPlace>,
+    /// The carried values of this round, in the order of its wanted values.
+    carrying: Vec<StoredRow>,
 }
 
 /// An upper bound on the memory for the schedule and the plan of a graph, in bytes per node.
@@ -59,7 +68,10 @@ impl Rounds {
         decision: &Decision,
         slots: usize,
     ) -> Self {
-        let slot = |_| Mutex::new(Slot { decision: decision.fork(), ..Slot::default() });
+        let slot = |_| {
+            let (decision, store) = (decision.fork(), Store::new(&program));
+            Mutex::new(Slot { decision, store, ..Slot::default() })
+        };
         let slots = (0..slots).map(slot).collect();
         let (backend, rendezvous) = (RwLock::new(backend), Rendezvous::default());
         Self { program, backend, initial, slots, rendezvous }
@@ -115,7 +127,7 @@ impl Rounds {
     ) -> Result<Tally, RunError> {
         let number = slot;
         let mut slot = self.slot(number);
-        slot.stayed = 0;
+        slot.drop_carried();
         slot.decision.tally = slot.decision.tally.cleared();
         let graph = slot.graph.take().unwrap_or_else(|| Graph::new(self.program.network().clone()));
         // The inputs' futures write the graph; between polls, this function reads it.
@@ -135,6 +147,7 @@ impl Rounds {
             if !wired || each(&graph.borrow(), &slot.round)?.is_break() {
                 break;
             }
+            slot.place_carried(&graph.borrow())?;
             let Slot { decision, plan, round, .. } = &mut *slot;
             decision.decide(&self.program, &graph.borrow(), &round.wanted, |planner, it| {
                 Ok(planner.plan(it, plan)?)
@@ -148,13 +161,15 @@ impl Rounds {
                 self.rendezvous.arrive(number, |slots| self.execute(slots))?;
                 slot = self.slot(number);
             }
-            let Slot { decision, plan, round, stayed, .. } = &mut *slot;
+            let Slot { decision, plan, round, .. } = &mut *slot;
             decision.tally.statistics.execute += executing.elapsed();
             decision.count(&self.program, &graph.borrow(), &[plan]);
             let _stage = span!(DEBUG, "read");
             let (reading, backend) = (Instant::now(), self.backend());
-            *stayed = instances.resume(&graph, round, &backend.outputs(number, plan), sink)?;
+            instances.resume(&graph, round, &backend.outputs(number, plan), sink)?;
+            drop(backend);
             decision.tally.statistics.execute += reading.elapsed();
+            slot.carry();
         }
         slot.decision.tally.statistics.instances += instances.begun as u64;
         // The futures borrow the graph, whose memory is kept for the next run.
@@ -167,13 +182,19 @@ impl Rounds {
     fn execute(&self, slots: &[usize]) -> Result<(), BackendError> {
         let guards: SmallVec<[_; 1]> = slots.iter().map(|&slot| self.slot(slot)).collect();
         let part = |(&slot, guard)| {
-            let Slot { plan, stayed, round, .. }: &Slot = guard;
-            let given = Given { initial: &self.initial, stayed: *stayed, host: &round.given };
+            let Slot { plan, places, round, .. }: &Slot = guard;
+            let given = Given { initial: &self.initial, places, host: &round.given };
             Part { slot, plan, given }
         };
-        let guards = guards.iter().map(|guard| &**guard);
-        let parts: SmallVec<[_; 1]> = slots.iter().zip(guards).map(part).collect();
-        self.backend.write().unwrap_or_else(PoisonError::into_inner).run(&parts)
+        let of_slots = guards.iter().map(|guard| &**guard);
+        let parts: SmallVec<[_; 1]> = slots.iter().zip(of_slots).map(part).collect();
+        let mut backend = self.backend.write().unwrap_or_else(PoisonError::into_inner);
+        for (&slot, guard) in slots.iter().zip(&guards) {
+            if guard.store.end() > 0 {
+                backend.reserve_store(slot, guard.store.end())?;
+            }
+        }
+        backend.run(&parts)
     }
 
     /// Sets the policy of all slots.
@@ -195,6 +216,43 @@ impl Rounds {
     /// Locks a slot, even after a panic: every run resets it first.
     fn slot(&self, slot: usize) -> MutexGuard<'_, Slot> {
         self.slots[slot].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot {
+    /// Takes a row of the store for each carried value of the round.
+    fn place_carried(&mut self, graph: &Graph) -> Result<(), BackendError> {
+        let Self { store, round, carrying, .. } = self;
+        let record = |value| graph.record_of(value).expect("checked when it was wanted");
+        let carried = |(_, want): &&(Value, Want)| matches!(want, Want::Store(_));
+        let records = round.wanted.iter().filter(carried).map(|&(value, _)| record(value));
+        store.reserve(records)?;
+        carrying.clear();
+        for (value, want) in &mut round.wanted {
+            if let Want::Store(line) = want {
+                let record = record(*value);
+                *line = store.take(record);
+                carrying.push(StoredRow { record, line: *line });
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees the values that were carried to the round that has run. Those that it carries are the
+    /// first given values of the next one.
+    fn carry(&mut self) {
+        let Self { store, carried, places, carrying, .. } = self;
+        carried.iter().for_each(|row| store.free(row.record, row.line));
+        mem::swap(carried, carrying);
+        places.clear();
+        places.extend(carried.iter().map(|row| GivenPlace::Stored(row.line)));
+    }
+
+    /// Frees all carried values.
+    fn drop_carried(&mut self) {
+        self.store.clear();
+        self.carried.clear();
+        self.places.clear();
     }
 }
 

@@ -29,7 +29,8 @@ pub struct Statistics {
     pub plan: Duration,
     /// Time to run batches and read results.
     pub execute: Duration,
-    /// Peak memory for values in bytes: the largest arena, summed over the threads.
+    /// Peak memory for values in bytes: the largest arena and the carried values, summed over the
+    /// threads.
     pub arena_bytes: u64,
     /// Size of the weights in bytes. [Other engines](crate::Engine::fork) may share them.
     pub weight_bytes: u64,

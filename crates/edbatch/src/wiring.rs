@@ -24,6 +24,9 @@ use edbatch_runtime::BackendError;
 use crate::output::{Output, Results, Sink};
 use crate::{InputError, RunError};
 
+/// The use of carried values. The loop over rounds chooses their lines of the store.
+const CARRY: Want = Want::Store(u32::MAX);
+
 /// The instances of a mini-batch.
 pub(crate) struct Instances<W, O> {
     instances: Vec<Instance<W, O>>,
@@ -161,7 +164,7 @@ where
     }
 
     /// Hands the wanted values to `sink` and to the inputs that await them. Clears the graph, and
-    /// gives the carried values to it. Returns the number of carried values.
+    /// gives the carried values to it, in the order in which they are wanted.
     ///
     /// # Errors
     /// If memory for the outputs cannot be allocated.
@@ -171,7 +174,7 @@ where
         round: &Round,
         results: &impl Results,
         sink: &mut impl Sink<O>,
-    ) -> Result<usize, BackendError> {
+    ) -> Result<(), BackendError> {
         for turn in &round.turns {
             let Instance { output, mailbox, not_finite, .. } = &mut self.instances[turn.instance];
             if turn.began {
@@ -207,11 +210,12 @@ where
             };
             mailbox.borrow_mut().answer = Some(answer);
         }
-        Ok(self.carry(&mut graph.borrow_mut(), round))
+        self.carry(&mut graph.borrow_mut(), round);
+        Ok(())
     }
 
-    /// Clears the graph, and gives the carried values to it. Returns their number.
-    fn carry(&mut self, graph: &mut Graph, round: &Round) -> usize {
+    /// Clears the graph, and gives the carried values to it.
+    fn carry(&mut self, graph: &mut Graph, round: &Round) {
         let waiting = || round.turns.iter().filter(|turn| turn.then.waits());
         self.records.clear();
         for turn in waiting() {
@@ -226,7 +230,6 @@ where
                 *value = graph.give(*records.next().expect("one for each carried value"));
             }
         }
-        self.records.len()
     }
 }
 
@@ -276,7 +279,7 @@ impl<W: Future<Output = Result<(), BuildError>>, O: Output> Instance<W, O> {
             },
         };
         if then.waits() {
-            round.wanted.extend(mailbox.carried.iter().map(|&value| (value, Want::Stay)));
+            round.wanted.extend(mailbox.carried.iter().map(|&value| (value, CARRY)));
         }
         if round.wanted[first..].iter().any(|&(value, _)| graph.record_of(value).is_none()) {
             then = Then::Failed(InputError::NotCarried);

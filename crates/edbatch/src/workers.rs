@@ -79,6 +79,7 @@ impl Workers {
         bytes.fold(Bytes::default(), |all, bytes| Bytes {
             weights: bytes.weights,
             arena: all.arena + bytes.arena,
+            store: all.store + bytes.store,
         })
     }
 

@@ -1,6 +1,8 @@
 //! The waves of a command list: jobs and copies.
 
+use edbatch_layout as layout;
 use edbatch_layout::{Operand, Plan, Program, ValueRow, Want};
+use edbatch_runtime::GivenPlace;
 
 use super::{CommandList, CopyJob, ENTRY, FOLDED, JOB, LINE, LIST, check};
 use crate::CudaError;
@@ -110,11 +112,11 @@ impl CommandList {
         &mut self,
         program: &Program,
         plan: &Plan,
-        given: (usize, usize),
+        given: (usize, &[GivenPlace]),
         mut pieces: u32,
     ) -> Result<(), CudaError> {
-        (self.outputs, self.indices, self.stay) = (0, 0, 0);
-        let Self { words, outputs, indices, stay, .. } = self;
+        (self.outputs, self.indices) = (0, 0);
+        let Self { words, outputs, indices, .. } = self;
         if !plan.given.is_empty() {
             let first = words.len();
             give(words, program, &plan.given, given);
@@ -127,7 +129,7 @@ impl CommandList {
         for &(row, want) in &plan.wanted {
             match want {
                 Want::Elements => copy(words, CopyJob::Output, program, row, outputs),
-                Want::Stay => copy(words, CopyJob::Stay, program, row, stay),
+                Want::Store(line) => copy_lines(words, CopyJob::Store, program, row, line),
                 Want::ArgMax => {
                     let widths = fields(program, row).map(|(_, width)| u64::from(width));
                     check(2 * widths.sum::<u64>(), "twice the elements of an argmax")?;
@@ -140,7 +142,7 @@ impl CommandList {
         }
         let last = words[0] as usize - 1;
         enter(words, last, first);
-        check(self.outputs.max(self.stay) as u64, "results")
+        check(self.outputs as u64, "results")
     }
 }
 
@@ -156,24 +158,38 @@ fn arg_maxes(plan: &Plan) -> impl Iterator<Item = ValueRow> {
 }
 
 /// Writes the copies of the given rows into the arena: the first `initial` from the host, the next
-/// `stayed` from the previous plan, the rest from the host.
+/// from their `places`, the rest from the host.
 fn give(
     words: &mut Vec<u32>,
     program: &Program,
     given: &[ValueRow],
-    (initial, stayed): (usize, usize),
+    (initial, places): (usize, &[GivenPlace]),
 ) {
-    let (mut from_host, mut from_stayed) = (0, 0);
+    let mut from = 0;
     for (index, &row) in given.iter().enumerate() {
-        let stays = (initial..initial + stayed).contains(&index);
-        let (what, from) = match stays {
-            true => (CopyJob::Stayed, &mut from_stayed),
-            false => (CopyJob::Given, &mut from_host),
-        };
-        for (start, len) in fields(program, row) {
-            words.extend([what as u32, *from, start, len]);
-            *from += len;
+        let place = index.checked_sub(initial).and_then(|index| places.get(index));
+        if let Some(&GivenPlace::Stored(line)) = place {
+            copy_lines(words, CopyJob::Stored, program, row, line);
+            continue;
         }
+        for (start, len) in fields(program, row) {
+            words.extend([CopyJob::Given as u32, from, start, len]);
+            from += len;
+        }
+    }
+}
+
+/// Writes the copies of a row between the arena and the store. Padding is not copied, because
+/// nothing wrote it. It ends at the start of a line, so each copy begins at one.
+fn copy_lines(words: &mut Vec<u32>, what: CopyJob, program: &Program, row: ValueRow, line: u32) {
+    let mut fields = fields(program, row).peekable();
+    while let Some((start, mut len)) = fields.next() {
+        while let Some((_, width)) = fields.next_if(|&(next, _)| next == start + len) {
+            len += width;
+        }
+        let offset = start - row.start;
+        debug_assert!(offset.is_multiple_of(layout::LINE as u32), "padding ends at a line");
+        words.extend([what as u32, line + offset / layout::LINE as u32, start, len]);
     }
 }
 

@@ -22,8 +22,7 @@ struct Arguments {
     const float* weights;
     const float* folded;
     const float* given;
-    float* stayed;
-    const float* stayed_before;
+    float* store;
     float* outputs;
     u32* indices;
 };

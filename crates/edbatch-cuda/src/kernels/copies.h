@@ -2,15 +2,18 @@
 #pragma once
 #include "outputs.h"
 
-enum : u32 { GIVEN = 0xffffffffu - 4, STAYED, OUTPUT, STAY, ARG_MAX };
+enum : u32 { GIVEN = 0xffffffffu - 4, STORED, OUTPUT, STORE, ARG_MAX };
+
+// The line of the store that a job names: 16 floats.
+DEVICE float* line(const Arguments& a, const u32* job) { return a.store + 16ull * job[1]; }
 
 // Copies element `i` of a job other than an argmax.
 DEVICE void copy_element(const Arguments& a, const u32* job, u32 i) {
     switch (job[0]) {
     case GIVEN: a.arena[job[2] + i] = a.given[job[1] + i]; break;
-    case STAYED: a.arena[job[2] + i] = fresh(a.stayed_before + job[1] + i); break;
+    case STORED: a.arena[job[2] + i] = fresh(line(a, job) + i); break;
     case OUTPUT: a.outputs[job[2] + i] = fresh(a.arena + job[1] + i); break;
-    case STAY: a.stayed[job[2] + i] = fresh(a.arena + job[1] + i); break;
+    case STORE: line(a, job)[i] = fresh(a.arena + job[2] + i); break;
     }
 }
 

@@ -122,7 +122,7 @@ fn nothing_is_allocated_in_a_steady_state() {
 fn nothing_is_allocated(subject: &Subject, program: &Program, device: &mut dyn Backend) {
     let last = NodeId::new(subject.graph.nodes() - 1);
     let plan = subject.plan(program, device, &[(last.into(), Want::Elements)]);
-    let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
+    let given = Given { initial: &subject.initial, places: &[], host: &[] };
     let mut run = || {
         device.run(&[Part { slot: 0, plan: &plan, given }]).unwrap();
         device.outputs(0, &plan).fields(0).flatten().sum::<f32>()
@@ -142,7 +142,7 @@ fn a_step_runs_again() {
     let expected = subject.run(&program, &mut device).unwrap();
     let last = NodeId::new(subject.graph.nodes() - 1);
     let plan = subject.plan(&program, &device, &[(last.into(), Want::Elements)]);
-    let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
+    let given = Given { initial: &subject.initial, places: &[], host: &[] };
     device.run(&[Part { slot: 0, plan: &plan, given }]).unwrap();
     (0..plan.steps.len()).for_each(|step| device.step(&plan, step).unwrap());
     assert!(subject.run(&program, &mut device).unwrap() == expected);
@@ -157,7 +157,7 @@ fn slots_run_together_and_do_not_disturb_each_other() {
     let nodes = (0..subject.graph.nodes()).map(NodeId::new);
     let all: Vec<_> = nodes.map(|node| (node.into(), Want::Elements)).collect();
     let Some(mut device) = load(&program, &subject.parameters) else { return };
-    let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
+    let given = Given { initial: &subject.initial, places: &[], host: &[] };
     let plans =
         [&all[..], &all[1..], &all[..1]].map(|wanted| subject.plan(&program, &device, wanted));
     let read = |device: &EmulatedBackend, slot: usize, plan: usize| -> Vec<u32> {

@@ -122,7 +122,7 @@ fn results_have_fewer_than_two_to_the_32_elements() {
         let wanted = vec![(NodeId(0).into(), Want::Elements); values];
         let plan = plan_calls(&program, 1, &wanted);
         let mut commands = CommandList::default();
-        let written = commands.write(&program, &PhaseTable::new(&program), &plan, (0, 0));
+        let written = commands.write(&program, &PhaseTable::new(&program), &plan, (0, &[]));
         written.map(|()| commands.outputs() as u64)
     };
     assert_eq!(write(15), Ok(15 << 28));
@@ -152,7 +152,7 @@ fn values_and_scratch_have_fewer_than_two_to_the_32_elements() {
     for (calls, fits) in [(most, true), (most + 1, false)] {
         let plan = plan_calls(&program, calls, &[]);
         let mut commands = CommandList::default();
-        let written = commands.write(&program, &table, &plan, (0, 0));
+        let written = commands.write(&program, &table, &plan, (0, &[]));
         let elements = call * calls;
         match fits {
             true => assert_eq!((written, commands.arena() as u64), (Ok(()), elements)),

@@ -1,28 +1,32 @@
 //! The memory of a slot, in which a plan runs step by step.
 
-use edbatch_layout::{Plan, Step, ValueRow, Want};
+use edbatch_graph::RecordId;
+use edbatch_layout::{LINE, Plan, Program, Step, ValueRow, Want};
 
 use super::load::Loaded;
 use super::tile::Job;
 use super::{MIN_SHARED, Shared};
-use crate::backend::fields;
+use crate::backend::{fields, reserve};
 #[cfg(feature = "tracing")]
 use crate::count::bytes_gathered_by;
 use crate::kernels::rows::split_around;
-use crate::kernels::{Aligned, ArgMax, Pass, arg_max};
+use crate::kernels::{Aligned, ArgMax, Pass, arg_max, prefetch};
 use crate::thread_pool::ClaimedPool;
-use crate::{Given, Part, span};
+use crate::{BackendError, Given, GivenPlace, Part, StoredRow, span};
 
 /// Minimum number of rows per thread if threads share the tiles of a batch. With fewer rows,
 /// threads share the columns of each product.
 const MIN_ROWS: usize = 2;
 
+/// The number of stored rows from a row that is copied to the one that is prefetched.
+const AHEAD: usize = 8;
+
 /// The memory of a slot.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     pub(super) arena: Aligned,
-    /// The elements of the rows that the last plan kept for the next one.
-    stayed: Vec<f32>,
+    /// Rows that outlive a plan. The caller knows which lines are in use.
+    pub(super) store: Aligned,
     /// For each wanted value of the last plan: the index of its largest element, if wanted.
     pub(super) arg_max: Vec<ArgMax>,
     /// The direction in which the last step read its weights.
@@ -52,32 +56,48 @@ impl Slot {
 
     /// Writes the given values into the arena.
     fn place(&mut self, loaded: &Loaded, plan: &Plan, given: &Given<'_>) {
+        let program = &loaded.program;
+        let Self { arena, store, .. } = self;
         let (initial, others) = plan.given.split_at(given.initial.len());
-        let (stayed, host) = others.split_at(given.stayed);
-        let mut place = |row: &ValueRow, mut elements: &[f32]| -> usize {
-            let all = elements.len();
-            for (start, width) in fields(&loaded.program, *row) {
-                let (field, rest) = elements.split_at(width);
-                self.arena[start..][..width].copy_from_slice(field);
-                elements = rest;
+        for (&row, elements) in initial.iter().zip(given.initial.iter()) {
+            place(arena, program, row, elements);
+        }
+        assert!(given.places.len() <= others.len(), "the plan has a row for every place");
+        let mut host = given.host;
+        for (index, (&row, at)) in others.iter().zip(given.places_of(plan)).enumerate() {
+            let GivenPlace::Stored(line) = at else {
+                host = place(arena, program, row, host);
+                continue;
+            };
+            if let Some(&GivenPlace::Stored(line)) = given.places.get(index + AHEAD) {
+                let ahead = stored(store, program, others[index + AHEAD].record, line);
+                ahead.iter().step_by(LINE).for_each(prefetch);
             }
-            all - elements.len()
-        };
-        for (row, elements) in initial.iter().zip(given.initial.iter()) {
-            place(row, elements);
+            let from = stored(store, program, row.record, line);
+            arena[row.start as usize..][..from.len()].copy_from_slice(from);
         }
-        // The caller passes 0 stayed rows to drop the rows that the last plan kept.
-        let stayed_elements = if stayed.is_empty() { &[] } else { &*self.stayed };
-        for (rows, elements) in [(stayed, stayed_elements), (host, given.host)] {
-            let placed = rows.iter().fold(0, |from, row| from + place(row, &elements[from..]));
-            assert_eq!(placed, elements.len(), "the plan has a row for every given element");
-        }
+        assert!(host.is_empty(), "the plan has a row for every given element");
     }
 
-    /// Copies the rows that the next plan needs out of the arena, and computes the wanted argmax
-    /// indices.
+    /// Appends the elements of stored rows, field by field.
+    pub(super) fn read(
+        &self,
+        program: &Program,
+        rows: &[StoredRow],
+        to: &mut Vec<f32>,
+    ) -> Result<(), BackendError> {
+        for &StoredRow { record, line } in rows {
+            let row = stored(&self.store, program, record, line);
+            for (start, width) in fields(program, ValueRow { record, start: 0 }) {
+                reserve(to, width, "the elements of stored rows")?;
+                to.extend_from_slice(&row[start..][..width]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies rows out of the arena to the store, and computes the wanted argmax indices.
     fn collect(&mut self, loaded: &Loaded, plan: &Plan) {
-        self.stayed.clear();
         self.arg_max.clear();
         for (index, &(row, want)) in plan.wanted.iter().enumerate() {
             let fields = || {
@@ -86,7 +106,11 @@ impl Slot {
             };
             match want {
                 Want::Elements => {}
-                Want::Stay => fields().for_each(|field| self.stayed.extend_from_slice(field)),
+                Want::Store(line) => {
+                    let stride = loaded.program.record(row.record).stride as usize;
+                    let to = &mut self.store[line as usize * LINE..][..stride];
+                    to.copy_from_slice(&self.arena[row.start as usize..][..stride]);
+                }
                 Want::ArgMax => {
                     let mut fields = fields();
                     let (first, second) = (fields.next().unwrap_or_default(), fields.next());
@@ -170,4 +194,24 @@ impl Slot {
             job.run(tile, out, &mut workspace, workers.as_deref_mut());
         }
     }
+}
+
+/// Returns a row in the store: all of its lines.
+fn stored<'a>(store: &'a Aligned, program: &Program, record: RecordId, line: u32) -> &'a [f32] {
+    &store[line as usize * LINE..][..program.record(record).stride as usize]
+}
+
+/// Writes a row of the arena. Returns the elements after those of the row.
+fn place<'a>(
+    arena: &mut [f32],
+    program: &Program,
+    row: ValueRow,
+    mut elements: &'a [f32],
+) -> &'a [f32] {
+    for (start, width) in fields(program, row) {
+        let (field, rest) = elements.split_at(width);
+        arena[start..][..width].copy_from_slice(field);
+        elements = rest;
+    }
+    elements
 }

@@ -124,7 +124,8 @@ impl Sums {
         });
         let rows = tables.map(|table| table.sums.capacity()).chain(rows).sum::<usize>();
         let rows = rows + self.slot.arena.len();
-        Bytes { weights: elements * size_of::<f32>(), arena: rows * size_of::<f32>() }
+        let (weights, arena) = (elements * size_of::<f32>(), rows * size_of::<f32>());
+        Bytes { weights, arena, store: 0 }
     }
 
     /// Adds the contributions of a part, or some of them if the step is cancelled.

@@ -74,6 +74,26 @@ impl Aligned {
     }
 }
 
+impl Aligned {
+    /// Makes the slice at least `len` long and keeps its contents. Grows to twice its length if
+    /// the system has the memory, so that repeated growth copies each element a few times at most.
+    ///
+    /// # Errors
+    /// If the system is out of memory. The slice is then as it was.
+    pub fn grow(&mut self, len: usize) -> Result<(), OutOfMemory> {
+        if self.len < len {
+            let ample = len.max(self.len.saturating_mul(2));
+            let mut grown = match Self::zeros(ample) {
+                Err(_) if ample > len => Self::zeros(len)?,
+                grown => grown?,
+            };
+            grown[..self.len].copy_from_slice(self);
+            *self = grown;
+        }
+        Ok(())
+    }
+}
+
 impl Deref for Aligned {
     type Target = [f32];
 
@@ -86,6 +106,20 @@ impl DerefMut for Aligned {
     fn deref_mut(&mut self) -> &mut [f32] {
         &mut self.memory[self.start..self.start + self.len]
     }
+}
+
+/// Prefetches the cache line of a reference. Does nothing on a CPU without a known instruction.
+#[inline(always)]
+pub fn prefetch<T>(to: &T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: the instruction accesses no memory that a program can observe, and is in the
+        // baseline of x86-64.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(to).cast()) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = to;
 }
 
 /// Allocates `len` zeros and asks for huge pages; `None` if the system is out of memory. Whether
@@ -139,6 +173,22 @@ mod tests {
             assert!(len == 0 || memory.as_ptr().addr().is_multiple_of(64));
             assert!(memory.iter().all(|&x| x == 0.0));
         }
+    }
+
+    #[test]
+    fn grown_memory_keeps_its_contents_and_is_as_it_was_after_a_failure() {
+        let mut memory = Aligned::default();
+        for (len, expected) in [(5, 5), (6, 10), (9, 10), (31, 31), (32, 62)] {
+            let before: Vec<f32> = memory.to_vec();
+            memory.grow(len).expect("little memory");
+            assert_eq!(memory.len(), expected);
+            assert_eq!(memory[..before.len()], before);
+            assert!(memory[before.len()..].iter().all(|&x| x == 0.0));
+            memory.iter_mut().zip(1_u8..).for_each(|(x, number)| *x = f32::from(number));
+        }
+        let before = memory.to_vec();
+        memory.grow(usize::MAX / 2).expect_err("more than can be addressed");
+        assert_eq!(*memory, before);
     }
 
     #[test]

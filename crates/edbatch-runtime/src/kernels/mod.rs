@@ -44,7 +44,7 @@ pub use dot::dot;
 pub use elementwise::{Input, elementwise};
 pub use isa::Level;
 pub(crate) use memory::trial;
-pub use memory::{Aligned, OutOfMemory};
+pub use memory::{Aligned, OutOfMemory, prefetch};
 pub use packed::PackedWeights;
 pub use product::{Pass, Start, product, product_bf16};
 pub use reduce::reduce;

@@ -119,7 +119,7 @@ impl Subject<'_> {
     }
 
     fn given<'a>(&self, initial: &'a edbatch_runtime::Rows) -> Given<'a> {
-        Given { initial, stayed: 0, host: &[] }
+        Given { initial, places: &[], host: &[] }
     }
 
     /// Runs a plan, and returns the bits of the wanted values.

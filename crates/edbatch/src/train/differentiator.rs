@@ -214,7 +214,7 @@ impl<M: Model> Differentiator<M> {
         let parts = passes.iter().enumerate().map(|(slot, pass)| Part {
             slot,
             plan: &pass.plan.forward,
-            given: Given { initial: &self.initial, stayed: 0, host: &pass.given },
+            given: Given { initial: &self.initial, places: &[], host: &pass.given },
         });
         let parts: Vec<Part<'_>> = parts.collect();
         self.backend.run(&parts)?;

@@ -115,7 +115,7 @@ fn describe(graph: &Graph, round: &Round) -> String {
         let want = match want {
             Want::Elements => "",
             Want::ArgMax => "max ",
-            Want::Stay => "stay ",
+            Want::Store(_) => "stay ",
         };
         match value.source() {
             Source::Node(node) => format!("{want}{node}"),

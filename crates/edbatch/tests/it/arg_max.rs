@@ -129,7 +129,7 @@ mod on_devices {
     use edbatch::cuda::{CommandList, Driver, PhaseTable};
     use edbatch::models::{LstmNmt, NmtSizes, SourceSentence, Stop};
     use edbatch_layout::{CellStyle, Lifetimes, Plan, Program};
-    use edbatch_runtime::{Backend, BackendError, Bytes, Outputs, Part};
+    use edbatch_runtime::{Backend, BackendError, Bytes, Outputs, Part, StoredRow};
 
     use super::*;
     use crate::emulated;
@@ -145,7 +145,7 @@ mod on_devices {
         fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
             for Part { plan, given, .. } in parts {
                 let mut commands = CommandList::default();
-                let rows = (given.initial.len(), given.stayed);
+                let rows = (given.initial.len(), given.places);
                 let table = PhaseTable::new(&self.program);
                 commands.write(&self.program, &table, plan, rows).unwrap();
                 let words = commands.outputs() + commands.indices();
@@ -156,6 +156,19 @@ mod on_devices {
 
         fn outputs<'a>(&'a self, slot: usize, plan: &'a Plan) -> Outputs<'a> {
             self.backend.outputs(slot, plan)
+        }
+
+        fn reserve_store(&mut self, slot: usize, lines: usize) -> Result<(), BackendError> {
+            self.backend.reserve_store(slot, lines)
+        }
+
+        fn read_stored(
+            &self,
+            slot: usize,
+            rows: &[StoredRow],
+            to: &mut Vec<f32>,
+        ) -> Result<(), BackendError> {
+            self.backend.read_stored(slot, rows, to)
         }
 
         fn bytes(&self) -> Bytes {

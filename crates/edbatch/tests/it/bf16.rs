@@ -181,7 +181,7 @@ fn only_products_of_parameters_and_vectors_are_rounded() {
         let plan = planned(&mut Planner::default(), &mini_batch);
         let level = Level::detect();
         let mut cpu = Cpu::new(program, &parameters, level, Precision::Bf16).unwrap();
-        let given = Given { initial: &initial_rows(&network, &parameters), stayed: 0, host: &[] };
+        let given = Given { initial: &initial_rows(&network, &parameters), places: &[], host: &[] };
         cpu.run(&[Part { slot: 0, plan: &plan, given }]).unwrap();
         let outputs = cpu.outputs(0, &plan);
         for (node, expected) in rounded.iter().enumerate() {

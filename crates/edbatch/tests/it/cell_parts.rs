@@ -183,7 +183,7 @@ fn run(network: Network, initial: Value, rng: &mut Random) {
         let level = *Level::available().last().expect("a level");
         let mut cpu = Cpu::new(program.clone(), &parameters, level, Precision::F32).unwrap();
         let initial = initial_rows(&network, &parameters);
-        let given = Given { initial: &initial, stayed: 0, host: &[] };
+        let given = Given { initial: &initial, places: &[], host: &[] };
         cpu.run(&[Part { slot: 0, plan: &plan, given }]).unwrap();
         let outputs = cpu.outputs(0, &plan);
         let got: Vec<f32> =

@@ -125,7 +125,7 @@ fn folded_tables_save_the_prologues() {
         let (graph, schedule) = (&graph, &schedule);
         let mini_batch = MiniBatch { program: &program, graph, schedule, wanted: &[] };
         let plan = planned(&mut Planner::default(), &mini_batch);
-        let given = Given { initial: &Rows::new(), stayed: 0, host: &[] };
+        let given = Given { initial: &Rows::new(), places: &[], host: &[] };
         let mut count = Count::new(program.clone());
         count.run(&[Part { slot: 0, plan: &plan, given }]).unwrap();
         count.counts()

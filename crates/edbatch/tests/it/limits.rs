@@ -102,7 +102,7 @@ fn the_arena_is_limited_to_32_bits() {
             assert_eq!(plan.arena as u64, LIMIT - 16);
             disjoint(&program, &plan);
             let mut count = Count::new(program.clone());
-            let given = Given { initial: &Rows::new(), stayed: 0, host: &[] };
+            let given = Given { initial: &Rows::new(), places: &[], host: &[] };
             count.run(&[Part { slot: 0, plan: &plan, given }]).unwrap();
             assert_eq!(count.counts().written_bytes, 4 * (LIMIT - 16));
 

@@ -40,6 +40,7 @@ mod real_inputs;
 mod sizes;
 mod small;
 mod steps;
+mod stored_rows;
 #[cfg(feature = "cuda")]
 mod teams;
 mod threads;

@@ -9,7 +9,9 @@ use edbatch::models::{Model, TreeLstm, TreeSizes};
 use edbatch::{Engine, EngineError, EngineOptions, RunError};
 use edbatch_layout::{CellStyle, Lifetimes, Plan, Program};
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, BackendError, Bytes, Cpu, Outputs, Parameters, Part, Precision};
+use edbatch_runtime::{
+    Backend, BackendError, Bytes, Cpu, Outputs, Parameters, Part, Precision, StoredRow,
+};
 
 use crate::fn_model::random;
 use crate::small::random_trees;
@@ -39,24 +41,39 @@ impl fmt::Display for ConnectionLost {
 
 impl Error for ConnectionLost {}
 
+impl Remote {
+    fn machine(&mut self, slot: usize) -> Result<&mut Cpu, BackendError> {
+        while self.machines.len() <= slot {
+            let program = self.program.clone();
+            let cpu = Cpu::new(program, &self.parameters, Level::detect(), Precision::F32)?;
+            self.machines.push(cpu);
+        }
+        Ok(&mut self.machines[slot])
+    }
+}
+
 impl Backend for Remote {
     fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
         if self.rounds.fetch_add(1, Ordering::Relaxed) == self.fails {
             return Err(BackendError::Other(Arc::new(ConnectionLost { slot: parts[0].slot })));
         }
         for part in parts {
-            while self.machines.len() <= part.slot {
-                let cpu = Cpu::new(
-                    self.program.clone(),
-                    &self.parameters,
-                    Level::detect(),
-                    Precision::F32,
-                )?;
-                self.machines.push(cpu);
-            }
-            self.machines[part.slot].run(&[Part { slot: 0, ..*part }])?;
+            self.machine(part.slot)?.run(&[Part { slot: 0, ..*part }])?;
         }
         Ok(())
+    }
+
+    fn reserve_store(&mut self, slot: usize, lines: usize) -> Result<(), BackendError> {
+        self.machine(slot)?.reserve_store(0, lines)
+    }
+
+    fn read_stored(
+        &self,
+        slot: usize,
+        rows: &[StoredRow],
+        to: &mut Vec<f32>,
+    ) -> Result<(), BackendError> {
+        self.machines[slot].read_stored(0, rows, to)
     }
 
     fn outputs<'a>(&'a self, slot: usize, plan: &'a Plan) -> Outputs<'a> {
@@ -65,8 +82,10 @@ impl Backend for Remote {
 
     fn bytes(&self) -> Bytes {
         let mut all = Bytes::default();
-        for Bytes { weights, arena } in self.machines.iter().map(Backend::bytes) {
-            all = Bytes { weights: all.weights + weights, arena: all.arena + arena };
+        for Bytes { weights, arena, store } in self.machines.iter().map(Backend::bytes) {
+            all.weights += weights;
+            all.arena += arena;
+            all.store += store;
         }
         all
     }

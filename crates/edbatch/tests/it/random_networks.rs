@@ -107,7 +107,7 @@ fn read(
     plan: &Plan,
 ) -> Vec<Vec<f32>> {
     let initial = initial_rows(program.network(), parameters);
-    let given = Given { initial: &initial, stayed: 0, host: &[] };
+    let given = Given { initial: &initial, places: &[], host: &[] };
     let mut count = Count::new(program.clone());
     count.run(&[Part { slot: 0, plan, given }]).unwrap();
     assert_eq!(count.counts().batches, schedule.len() as u64);

@@ -61,7 +61,7 @@ fn count(
             counts = [counts[0] + schedule.len(), counts[1] + waves, counts[2] + 1];
             // The host gives the initial values, which the first wave copies in. There is a wave
             // for each phase of each wave of steps, and one that copies values out.
-            let initial = (program.network().initial_values().len(), 0);
+            let initial = (program.network().initial_values().len(), &[][..]);
             commands.write(&program, &table, &plan, initial).unwrap();
             lists.launches += commands.waves();
             lists.jobs += (0..commands.waves()).map(|wave| commands.jobs(wave)).sum::<usize>();

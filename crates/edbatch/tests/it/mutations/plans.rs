@@ -204,7 +204,7 @@ impl Mutants<'_> {
         for index in self.places(self.plan.wanted.len()) {
             let record = RecordId(self.plan.wanted[index].0.record.0 ^ 1);
             self.push(("wanted.record", "another"), |p| p.wanted[index].0.record = record);
-            for want in [Want::Elements, Want::ArgMax, Want::Stay] {
+            for want in [Want::Elements, Want::ArgMax, Want::Store(0)] {
                 self.push(("wanted.want", "another"), |p| p.wanted[index].1 = want);
             }
         }

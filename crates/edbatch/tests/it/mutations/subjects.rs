@@ -116,7 +116,7 @@ impl Subject {
             .run(&[Part {
                 slot: 0,
                 plan,
-                given: Given { initial: &initial, stayed: 0, host: &[] },
+                given: Given { initial: &initial, places: &[], host: &[] },
             }])
             .unwrap();
         let outputs = backend.outputs(0, plan);

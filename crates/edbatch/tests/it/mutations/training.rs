@@ -69,7 +69,7 @@ impl<'a> Step<'a> {
         let initial = initial_rows(network, &self.subject.parameters);
         let host = self.numbers(&plan.forward, initial.len());
         let outputs = self.numbers(&plan.back, 0);
-        let given = Given { initial: &initial, stayed: 0, host: &host };
+        let given = Given { initial: &initial, places: &[], host: &host };
         self.backend.run(&[Part { slot: 0, plan: &plan.forward, given }]).unwrap();
         let training = self.backend.training().unwrap();
         training.forget();
