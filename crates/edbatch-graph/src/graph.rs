@@ -1,6 +1,7 @@
 //! The graph of a mini-batch: calls of a network's cells.
 
 mod append;
+mod mark;
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use crate::{
     Arguments, CallError, CallErrorReason, Dag, Kind, Network, NodeId, RecordId, Source, Value,
 };
 pub use append::Appended;
+pub use mark::Mark;
 
 /// A DAG of cell calls in flat, append-only arrays.
 ///

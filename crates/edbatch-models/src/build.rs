@@ -247,7 +247,11 @@ impl<'g> Build<'g> {
 
 /// Checks that a value with this record can be given to a graph. `elements` is its number of
 /// elements, or `None` for a carried value.
-pub(crate) fn check_given(
+///
+/// # Errors
+/// If the network has no such record, if the number of elements is wrong, or if the graph has the
+/// [maximum number](Graph::MAX_ENTRIES) of given values.
+pub fn check_given(
     graph: &Graph,
     record: RecordId,
     elements: Option<usize>,

@@ -10,7 +10,7 @@ mod json_text;
 mod model;
 mod network_file;
 
-pub use build::{Answer, Build, GiveError, Mailbox, Request, arg_max};
+pub use build::{Answer, Build, GiveError, Mailbox, Request, arg_max, check_given};
 pub use call_list::{CallList, CallListError, CallLists};
 pub use json_fault::JsonFault;
 pub use model::{BuildError, Model, Targets};
