@@ -98,6 +98,16 @@ impl Decision {
         }
     }
 
+    /// Returns a decision without a memory limit or counts, for a session.
+    pub(crate) fn for_session(&self) -> Self {
+        Self { memory_limit: None, tally: Tally::default(), ..self.fork() }
+    }
+
+    /// Returns the number of batches of the graph that was decided last.
+    pub(crate) fn batches(&self) -> usize {
+        self.schedule.len()
+    }
+
     /// Adds the graph that was decided last, and its plans, to the counts.
     pub(crate) fn count(&mut self, program: &Program, graph: &Graph, plans: &[&Plan]) {
         let Tally { statistics, report } = &mut self.tally;

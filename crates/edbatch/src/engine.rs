@@ -13,7 +13,10 @@ use crate::rounds::{LIST_BYTES, Rounds};
 use crate::statistics::Tally;
 use crate::wiring::Admission;
 use crate::workers::Workers;
-use crate::{EngineError, EngineOptions, InputError, Report, RunError, RunOptions, Statistics};
+use crate::{
+    EngineError, EngineOptions, InputError, Report, RunError, RunOptions, Session, SessionOptions,
+    Statistics,
+};
 use edbatch_layout::{CellStyle, Program};
 use edbatch_models::Model;
 use edbatch_policy::AnyPolicy;
@@ -112,6 +115,19 @@ impl<M: Model> Engine<M> {
         let workers = Workers::new(self.workers.first().fork(), ThreadPool::new(1));
         let (model, tally) = (self.model.clone(), self.tally.cleared());
         Self { model, workers, tally, results: Vec::new() }
+    }
+
+    /// Creates an empty [`Session`] on the weights of this engine, with its threads, precision,
+    /// policy and device. The engine may run, or be dropped, while the session is used. If there
+    /// are several devices, sessions and forks use them in turn.
+    ///
+    /// The threads of a session share the batches of a run. If another thread is using them, the
+    /// run takes its own thread alone.
+    ///
+    /// # Errors
+    /// If memory cannot be allocated.
+    pub fn session(&self, options: SessionOptions) -> Result<Session, EngineError> {
+        Ok(self.workers.session(options))
     }
 
     /// Sets the policy that picks batches from now on, such as a learned one.

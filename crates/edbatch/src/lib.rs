@@ -156,6 +156,7 @@ mod rendezvous;
 mod report;
 mod rounds;
 mod schedule_svg;
+mod session;
 mod statistics;
 mod store;
 mod train;
@@ -174,6 +175,9 @@ pub use load::{LoadError, Loaded, load};
 pub use options::{EngineOptions, RunOptions};
 pub use report::{KindReport, Report};
 pub use schedule_svg::schedule_svg;
+pub use session::{
+    ArraysError, Handle, Session, SessionCalls, SessionError, SessionOptions, SessionStatistics,
+};
 pub use statistics::{Counts, Statistics};
 pub use train::{
     Group, Loss, LossGradients, Optimizer, Rate, Times, TrainError, TrainReport, Trainer,

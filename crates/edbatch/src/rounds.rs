@@ -15,7 +15,7 @@ use edbatch_models::{Build, BuildError, Mailbox, Model};
 use edbatch_policy::{AnyPolicy, Scheduler};
 use edbatch_runtime::kernels::ArgMax;
 use edbatch_runtime::{
-    Backend, BackendError, Given, GivenPlace, Outputs, Part, Rows, StoredRow, span,
+    Backend, BackendError, Given, GivenPlace, Outputs, Part, Rows, StoredRow, ThreadPool, span,
 };
 use smallvec::SmallVec;
 
@@ -25,7 +25,7 @@ use crate::rendezvous::Rendezvous;
 use crate::statistics::Tally;
 use crate::store::Store;
 use crate::wiring::{Admission, Instances, Round};
-use crate::{InputError, RunError};
+use crate::{InputError, RunError, Session, SessionOptions};
 
 /// A backend, and a slot for each thread that runs parts of mini-batches on it.
 pub(crate) struct Rounds {
@@ -81,6 +81,18 @@ impl Rounds {
     pub(crate) fn fork(&self) -> Self {
         let (program, initial) = (self.program.clone(), self.initial.clone());
         Self::new(program, self.backend().fork(), initial, &self.slot(0).decision, 1)
+    }
+
+    /// Creates an empty session on a fork of the backend, with the same policy. The session may use
+    /// the threads of the pool.
+    pub(crate) fn session(&self, pool: &ThreadPool, options: SessionOptions) -> Session {
+        let backend = match pool.threads() {
+            1 => self.backend().fork(),
+            _ => self.backend().fork_with_pool(pool.clone()),
+        };
+        let (program, initial) = (self.program.clone(), self.initial.clone());
+        let decision = self.slot(0).decision.for_session();
+        Session::new(program, backend, initial, decision, options)
     }
 
     /// Runs inputs in a slot, and returns the counts and times. `sink` takes each input's outputs,

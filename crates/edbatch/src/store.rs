@@ -22,6 +22,8 @@ pub(crate) struct Store {
     lengths: Vec<Rows>,
     /// The number of lines of all slabs.
     end: usize,
+    /// The number of lines of the rows in use.
+    in_use: usize,
 }
 
 /// The rows of one length.
@@ -49,7 +51,7 @@ impl Store {
         let length_of = records.map(length_of).collect();
         let rows = |lines| Rows { lines, all: 0, free: Vec::new(), needed: 0 };
         let lengths = all.iter().copied().map(rows).collect();
-        Self { length_of, lengths, end: 0 }
+        Self { length_of, lengths, end: 0, in_use: 0 }
     }
 
     /// Makes sure that there is a free row for each of these records.
@@ -76,12 +78,14 @@ impl Store {
     /// Takes a free row, which must be [reserved](Self::reserve). Returns its first line.
     pub(crate) fn take(&mut self, record: RecordId) -> u32 {
         let rows = &mut self.lengths[usize::from(self.length_of[usize::from(record.0)])];
+        self.in_use += rows.lines;
         rows.free.pop().expect("rows are reserved")
     }
 
     /// Frees a row in use.
     pub(crate) fn free(&mut self, record: RecordId, line: u32) {
         let rows = &mut self.lengths[usize::from(self.length_of[usize::from(record.0)])];
+        self.in_use -= rows.lines;
         debug_assert!(rows.free.len() < rows.all, "a row is freed once");
         rows.free.push(line);
     }
@@ -92,7 +96,7 @@ impl Store {
             rows.free.clear();
             rows.all = 0;
         }
-        self.end = 0;
+        (self.end, self.in_use) = (0, 0);
     }
 
     /// Gives back the slabs from this line on. None of their rows may be in use.
@@ -108,6 +112,17 @@ impl Store {
     /// Returns the number of lines that the backend must hold.
     pub(crate) fn end(&self) -> usize {
         self.end
+    }
+
+    /// Returns the number of bytes of the rows in use.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.in_use * LINE * size_of::<f32>()) as u64
+    }
+
+    /// Returns the number of bytes of a row.
+    pub(crate) fn bytes_of(&self, record: RecordId) -> u64 {
+        let rows = &self.lengths[usize::from(self.length_of[usize::from(record.0)])];
+        (rows.lines * LINE * size_of::<f32>()) as u64
     }
 }
 

@@ -26,7 +26,7 @@ use crate::output::{Output, Sink};
 use crate::rounds::Rounds;
 use crate::statistics::Tally;
 use crate::wiring::Admission;
-use crate::{InputError, RunError, RunOptions};
+use crate::{InputError, RunError, RunOptions, Session, SessionOptions};
 
 /// Minimum number of inputs per thread for dividing a mini-batch between threads.
 const MIN_INPUTS: usize = 4;
@@ -66,6 +66,11 @@ impl Workers {
     /// Returns the loop for streams and for mini-batches that are not divided.
     pub(crate) fn first(&self) -> &Rounds {
         &self.rounds[0]
+    }
+
+    /// Creates an empty session with the weights, the policy and the threads of the engine.
+    pub(crate) fn session(&self, options: SessionOptions) -> Session {
+        self.first().session(&self.pool, options)
     }
 
     /// Sets the policy of all loops.

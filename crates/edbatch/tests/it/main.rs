@@ -37,6 +37,7 @@ mod prose;
 mod pytorch;
 mod random_networks;
 mod real_inputs;
+mod session_scripts;
 mod sizes;
 mod small;
 mod steps;
