@@ -24,7 +24,7 @@ use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-pub use allocations::{CountingAllocator, allocations};
+pub use allocations::{CountingAllocator, allocations, with_max_allocation};
 pub use killing::{kill_repeatedly, names};
 #[cfg(feature = "networks")]
 pub use subject::{STYLES, Subject, every_value, planned, policies};

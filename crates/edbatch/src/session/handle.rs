@@ -26,19 +26,20 @@ impl Handle {
     /// # Panics
     /// If the index is 2⁶³ or more.
     #[must_use]
-    pub fn initial(index: usize) -> Self {
-        Self(-1 - i64::try_from(index).expect("an index of an initial value"))
+    pub const fn initial(index: usize) -> Self {
+        assert!(index as u64 <= i64::MAX as u64, "an index of an initial value");
+        Self(-1 - index as i64)
     }
 
     /// Returns the handle as a number: -1, -2, … for initial values, at least 2³² for others.
     #[must_use]
-    pub fn to_bits(self) -> i64 {
+    pub const fn to_bits(self) -> i64 {
         self.0
     }
 
     /// Returns the handle with this number, whether or not it names a value.
     #[must_use]
-    pub fn from_bits(bits: i64) -> Self {
+    pub const fn from_bits(bits: i64) -> Self {
         Self(bits)
     }
 

@@ -38,6 +38,7 @@ mod pytorch;
 mod random_networks;
 mod real_inputs;
 mod session_scripts;
+mod sessions;
 mod sizes;
 mod small;
 mod steps;
