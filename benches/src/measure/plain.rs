@@ -148,7 +148,7 @@ impl Slot {
         }
     }
 
-    /// Writes a row of the arena. Returns the elements after those of the row.
+    /// Writes a row of the arena. Returns the elements that remain.
     fn place_row<'a>(
         &mut self,
         program: &Program,

@@ -24,8 +24,8 @@ thread_local! {
 /// ```
 pub struct CountingAllocator;
 
-// SAFETY: every call is forwarded unchanged, or fails, which is allowed. The count and the limit are
-// thread-local, and need no allocation and no destructor.
+// SAFETY: every call is forwarded unchanged, or fails, which is allowed. The count and the limit
+// are thread-local, and need no allocation and no destructor.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);

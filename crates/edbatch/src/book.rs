@@ -16,6 +16,7 @@ pages! {
     OneEngine "engine.md"
     OneCrate "crates.md"
     Growing "growing.md"
+    Sessions "sessions.md"
     Pytorch "pytorch.md"
     TrainingAdjoints "training/adjoints.md"
     TrainingDataParallel "training/data-parallel.md"

@@ -1,4 +1,4 @@
-//! The rows of a slot's store: which lines are in use, and by rows of which length.
+//! The lines of a slot's store that are in use, and the free rows.
 //!
 //! A row takes whole lines, in the layout that it has in the arena, so that it is moved by one
 //! copy. Rows of equal length share a list of free rows. If the list is empty, a slab of rows is

@@ -128,7 +128,7 @@ fn clauses(threads: usize) -> Session {
     engine.session(SessionOptions::new()).unwrap()
 }
 
-/// Adds calls, runs, fetches and releases, with as many live clauses as there are in `live`.
+/// Adds calls, runs, fetches and releases. Keeps the number of live clauses.
 fn wave(session: &mut Session, live: &mut VecDeque<Handle>, lists: &mut Lists) {
     let Lists { made, scores, elements, operands } = lists;
     made.clear();

@@ -201,7 +201,7 @@ fn stored<'a>(store: &'a Aligned, program: &Program, record: RecordId, line: u32
     &store[line as usize * LINE..][..program.record(record).stride as usize]
 }
 
-/// Writes a row of the arena. Returns the elements after those of the row.
+/// Writes a row of the arena. Returns the elements that remain.
 fn place<'a>(
     arena: &mut [f32],
     program: &Program,

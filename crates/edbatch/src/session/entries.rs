@@ -1,4 +1,4 @@
-//! The table behind the handles of a session: for each value its state and its place.
+//! The table of a session's values: the state and the place of each.
 //!
 //! An entry is used again when its value is released, with the next generation, so that old
 //! handles are recognized. An entry whose generations are used up is not used again.
@@ -30,7 +30,7 @@ pub(super) struct Entry {
     pub(super) read: u32,
     pub(super) record: RecordId,
     pub(super) state: State,
-    /// True while a list of values is checked, of which this is one.
+    /// True while a list of values with this one is checked.
     pub(super) is_marked: bool,
 }
 

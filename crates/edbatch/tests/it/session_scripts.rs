@@ -29,7 +29,7 @@ struct Replay<'a> {
     session: Session,
     /// By number of a made value, also of discarded ones: its handle.
     handles: Vec<Handle>,
-    /// True for the values that exist, and for those of them that are pending.
+    /// True for existing values, and for pending ones.
     exists: Vec<bool>,
     is_pending: Vec<bool>,
     /// The number of calls and given values since the last run.
@@ -144,7 +144,7 @@ impl Replay<'_> {
         assert!(rest.is_empty());
     }
 
-    /// Adds calls of which one is invalid: nothing changes.
+    /// Adds calls with an invalid one among them: nothing changes.
     fn fail(&mut self, calls: &[Call], rng: &mut Random) {
         let first = self.handles.len();
         let (mut cells, mut operands, mut offsets) = arrays(calls, |value| match value {

@@ -35,7 +35,7 @@ pub(crate) enum Op {
     Give(RecordId, Vec<f32>),
     Release(Vec<usize>),
     Fetch(Vec<Term>),
-    /// Calls of which one is spoilt.
+    /// Calls. The test spoils one of them.
     Fail(Vec<Call>),
     /// Runs, carries out steps without a run between them, and discards what they made.
     Discarded(Vec<Op>),

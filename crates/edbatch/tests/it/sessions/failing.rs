@@ -28,7 +28,7 @@ fn a_memory_limit_counts_weights_stored_rows_new_rows_and_the_arena() {
             session.release(&[a]).unwrap();
             session.run()
         };
-        // Two stored rows, of which one is read and released; a row for each call; in the arena the
+        // Two stored rows, one read and released; a row for each call; in the arena the
         // axiom, the two parents and the calls.
         let row = 4 * WIDTH.next_multiple_of(16) as u64;
         let needed = |calls: u64| weights + (2 + calls + 3 + calls) * row;
@@ -50,8 +50,8 @@ fn a_memory_limit_counts_weights_stored_rows_new_rows_and_the_arena() {
     }
 }
 
-/// What a session over its limit can do: release values that no pending call reads, release pending
-/// values, or discard.
+/// Three ways to go on: release values that no pending call reads, release pending values, or
+/// discard.
 #[test]
 fn a_session_over_its_limit_goes_on_after_a_release_or_a_discard() {
     let engine = engine_with(EngineOptions::new());
@@ -175,11 +175,9 @@ fn a_session_goes_on_after_its_store_or_its_arena_could_not_grow() {
             let before = session.statistics();
             let error = session.run().unwrap_err();
             // The store may have grown before the arena could not.
-            assert!(
-                matches!(&error, SessionError::Run(RunError::Backend(BackendError::Memory { what, .. }))
-                    if *what == "a test"),
-                "{error}"
-            );
+            let text = "out of memory: failed to allocate 0.0 MB for a test: make mini-batches \
+                        smaller, or release values";
+            assert_eq!(error.to_string(), text);
             let after = session.statistics();
             assert_eq!((after.stored, after.pending), (before.stored, before.pending));
             assert_eq!((after.calls, after.runs), (before.calls, before.runs));
@@ -223,7 +221,7 @@ fn a_session_goes_on_after_a_run_that_is_too_large_for_32_bits() {
         let error = session.run().unwrap_err();
         match calls {
             16 => assert!(matches!(error, SessionError::Run(RunError::Arena(_))), "{error}"),
-            // The rows of so many cannot be numbered.
+            // The lines of 300 rows cannot be numbered.
             _ => assert!(
                 matches!(error, SessionError::Run(RunError::Backend(BackendError::Memory { .. }))),
                 "{error}"
