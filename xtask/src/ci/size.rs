@@ -12,15 +12,16 @@ use crate::{Failure, root};
 
 /// The limit for the libraries without tests, so that a newcomer can read them. It leaves no room:
 /// a new line replaces an old one, and only a new capability raises the limit, by its own size.
-/// Inference alone had 46,225 lines; gradients, operations, training, networks as data, bf16 and
-/// the Python package added the others.
-const MAX_LIBRARIES: usize = 68_250;
+/// Inference alone had 46,225 lines; gradients, operations, training, networks as data, bf16,
+/// sessions (1,960 lines) and the Python package added the others.
+const MAX_LIBRARIES: usize = 70_210;
 
-/// The limit for `benches`, so that the measurements stay much smaller than the libraries.
-const MAX_BENCHES: usize = 13_500;
+/// The limit for `benches`, so that the measurements stay much smaller than the libraries. The
+/// store of its plain backend, which sessions need, has 45 lines.
+const MAX_BENCHES: usize = 13_545;
 
 /// The limit for the workspace with its tests, so that moving code does not escape the count.
-const MAX_WORKSPACE: usize = 122_150;
+const MAX_WORKSPACE: usize = 126_350;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {
