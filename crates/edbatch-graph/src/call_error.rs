@@ -95,6 +95,19 @@ pub enum CallErrorReason {
     /// An appended graph has another network.
     #[error("expected calls of the same network, got calls of another one")]
     OtherNetwork,
+    /// An appended call list has slots, whose elements were not given.
+    #[error(
+        "slots: {} of record {record} {} missing: run the list by `packed` or `forward` of a \
+         layer, which take them, or give the values by `give`",
+        count(*rows, "row"),
+        if *rows == 1 { "is" } else { "are" }
+    )]
+    Slots {
+        /// The number of given values of the record.
+        rows: usize,
+        /// The record's name.
+        record: String,
+    },
     /// The memory for a larger graph cannot be allocated.
     #[error(
         "out of memory: the graph has {nodes} nodes and cannot grow; make mini-batches smaller"

@@ -101,17 +101,17 @@ impl<'g> Build<'g> {
     }
 
     /// Makes the calls of another graph, whose first given values `carried` replaces. `given` holds
-    /// the elements of its other given values; the values in `emitted` are emitted.
-    pub(crate) fn append<'v>(
+    /// the elements of its other given values, in parts; the values in `emitted` are emitted.
+    pub(crate) fn append<'v, 'e>(
         &self,
         calls: &Graph,
-        given: &[f32],
+        given: impl IntoIterator<Item = &'e [f32]>,
         emitted: &[Value],
         carried: &'v [Value],
     ) -> Result<Appended<'v>, CallError> {
         let appended = self.graph.borrow_mut().append(calls, carried)?;
         let mut mailbox = self.mailbox.borrow_mut();
-        mailbox.given.extend_from_slice(given);
+        given.into_iter().for_each(|part| mailbox.given.extend_from_slice(part));
         mailbox.emitted.extend(emitted.iter().map(|&value| appended.value(value)));
         Ok(appended)
     }

@@ -4,6 +4,7 @@
 mod broken;
 mod error;
 mod line;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -21,6 +22,7 @@ use crate::{Build, BuildError, GiveError, JsonFault, Mailbox, Model, Targets};
 use line::LineReader;
 
 pub use error::CallListError;
+pub use slots::Slots;
 
 /// The calls of one input of any network, with the values that it gives and emits.
 ///
@@ -57,8 +59,10 @@ pub struct CallList {
     graph: Graph,
     /// The number of carried values: the first given values after the initial ones.
     carried: usize,
-    /// The elements of all other given values.
+    /// The elements of all other given values, without slots.
     given: Vec<f32>,
+    /// The given values whose elements come with each run, in order.
+    slots: Vec<Slots>,
     emitted: Vec<Value>,
     targets: Option<Targets>,
 }
@@ -67,8 +71,8 @@ impl CallList {
     /// Creates an empty list.
     #[must_use]
     pub fn new(network: Arc<Network>) -> Self {
-        let graph = Graph::new(network);
-        Self { graph, carried: 0, given: Vec::new(), emitted: Vec::new(), targets: None }
+        let (given, slots, emitted) = (vec![], vec![], vec![]);
+        Self { graph: Graph::new(network), carried: 0, given, slots, emitted, targets: None }
     }
 
     /// Appends a call with a row for each table and a value for each port. See [`Graph::call`].
@@ -151,6 +155,7 @@ impl CallList {
         self.graph.clear();
         self.carried = 0;
         self.given.clear();
+        self.slots.clear();
         self.emitted.clear();
         self.targets = None;
     }
@@ -190,7 +195,7 @@ impl CallList {
     /// Writes the list as a line of JSON, without a line end.
     ///
     /// # Errors
-    /// If the list has carried values, or a given element that is NaN or infinite.
+    /// If the list has carried values or slots, or a given element that is NaN or infinite.
     pub fn to_json(&self) -> Result<String, CallListError> {
         text::write(self)
     }
@@ -216,7 +221,7 @@ impl CallList {
             let error = CallListError::NotInList { value: value.source() };
             return Err(BuildError::Input(error.to_string()));
         }
-        Ok(Self { graph, carried: 0, given, emitted, targets: None })
+        Ok(Self { graph, carried: 0, given, slots: Vec::new(), emitted, targets: None })
     }
 
     /// Makes room for a number of calls, with a number of rows and of values in all.
@@ -235,7 +240,7 @@ impl CallList {
     ///
     /// # Errors
     /// If the input has another network, if the carried values have other records or another
-    /// number, or if the graph is full. The graph is then unchanged.
+    /// number, if the list has slots, or if the graph is full. The graph is then unchanged.
     pub fn append_to<'v>(
         &self,
         build: &Build<'_>,
@@ -246,10 +251,12 @@ impl CallList {
             let reason = CallErrorReason::Values { expected, variadic: false, got };
             return Err(CallError { cell: "an appended call list".into(), reason });
         }
-        build.append(&self.graph, &self.given, &self.emitted, carried)
+        self.without_slots()?;
+        build.append(&self.graph, [self.given.as_slice()], &self.emitted, carried)
     }
 
-    /// Returns the elements of the given values that are not carried, value after value.
+    /// Returns the elements of the given values that are neither carried nor slots, value after
+    /// value.
     #[must_use]
     pub fn given(&self) -> &[f32] {
         &self.given
@@ -260,12 +267,13 @@ impl CallList {
 const AWAITS: &str = "the model awaits computed values, and its later calls depend on them: a call \
                       list cannot describe them";
 
-/// Two lists are equal if they have equal networks, calls, values and targets. Elements are
+/// Two lists are equal if they have equal networks, calls, values, slots and targets. Elements are
 /// compared by their bits.
 impl PartialEq for CallList {
     fn eq(&self, other: &Self) -> bool {
         let bits = |given: &[f32]| given.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         self.carried == other.carried
+            && self.slots == other.slots
             && self.emitted == other.emitted
             && self.targets == other.targets
             && bits(&self.given) == bits(&other.given)

@@ -10,7 +10,7 @@ use crate::{BuildError, CallListError, GiveError, UnwritableNetwork};
 fn messages_are_complete_without_a_source() {
     let call = CallError { cell: "leaf".into(), reason: CallErrorReason::OtherNetwork };
     let give = GiveError::Elements { record: "r".into(), expected: 3, got: 2 };
-    let cases: [(Box<dyn Error>, &str); 10] = [
+    let cases: [(Box<dyn Error>, &str); 11] = [
         (
             Box::new(GiveError::NoRecord { record: RecordId(4), records: 3 }),
             "RecordId(4) does not exist: the network has 3 records",
@@ -35,6 +35,10 @@ fn messages_are_complete_without_a_source() {
         (
             Box::new(CallListError::Target { index: 1, target: 2, classes: 2 }),
             "targets: expected a class below 2 for emitted value 1, got 2",
+        ),
+        (
+            Box::new(CallListError::Slots { slots: 3 }),
+            "expected a list without slots to write, got 3: give their elements by `give`",
         ),
         (
             Box::new(BuildError::from(call)),

@@ -11,7 +11,7 @@ mod model;
 mod network_file;
 
 pub use build::{Answer, Build, GiveError, Mailbox, Request, arg_max, check_given};
-pub use call_list::{CallList, CallListError, CallLists};
+pub use call_list::{CallList, CallListError, CallLists, Slots};
 pub use json_fault::JsonFault;
 pub use model::{BuildError, Model, Targets};
 pub use network_file::{

@@ -10,7 +10,7 @@ use edbatch_graph::{
 #[test]
 fn messages_are_complete_without_a_source() {
     let call = |reason| Box::new(CallError { cell: "leaf".into(), reason });
-    let cases: [(Box<dyn Error>, &str); 7] = [
+    let cases: [(Box<dyn Error>, &str); 8] = [
         (
             call(CallErrorReason::Rows { expected: 1, got: 2 }),
             "call of leaf: expected 1 row of tables, got 2",
@@ -28,6 +28,11 @@ fn messages_are_complete_without_a_source() {
             call(CallErrorReason::Full),
             "call of leaf: the graph is full: it has 2^28 - 1 nodes, rows or arguments; make \
              mini-batches smaller",
+        ),
+        (
+            call(CallErrorReason::Slots { rows: 1, record: "word".into() }),
+            "call of leaf: slots: 1 row of record word is missing: run the list by `packed` or \
+             `forward` of a layer, which take them, or give the values by `give`",
         ),
         (
             Box::new(DagError::NotEarlier { node: NodeId(1), argument: NodeId(2) }),

@@ -44,6 +44,12 @@ pub enum CallListError {
         /// The number of carried values.
         carried: usize,
     },
+    /// A list with slots cannot be written.
+    #[error("expected a list without slots to write, got {slots}: give their elements by `give`")]
+    Slots {
+        /// The number of given values that are slots.
+        slots: usize,
+    },
     /// A given element that is not finite cannot be written.
     #[error("expected finite elements to write, got {element}")]
     NotFinite {

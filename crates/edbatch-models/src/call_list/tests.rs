@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use edbatch_graph::{Network, Shape};
+use edbatch_graph::{Graph, Network, Shape};
 
 use super::*;
 
@@ -141,4 +141,44 @@ fn lists_are_checked_while_they_are_made() {
     list.give(state, &[1.0, f32::NAN]).unwrap();
     let error = list.to_json().unwrap_err().to_string();
     assert_eq!(error, "expected finite elements to write, got NaN");
+}
+
+#[test]
+fn slots_take_the_place_of_given_rows() {
+    let (network, state) = (network(), RecordId(0));
+    let mut list = CallList::new(network.clone());
+    let first = list.give(state, &[1.0, 2.0]).unwrap();
+    let slots = list.add_slots(state, 2).unwrap();
+    assert!(list.add_slots(state, 0).unwrap().is_empty());
+    let more = list.add_slots(state, 1).unwrap();
+    let last = list.give(state, &[9.0, 9.5]).unwrap();
+    let pair = list.add_slots(RecordId(1), 1).unwrap();
+    let halves = list.call(Kind(2), &[], &pair).unwrap();
+    let sum = list.call(Kind(1), &[], &[halves, first, slots[0], slots[1], more[0], last]).unwrap();
+    list.emit(sum).unwrap();
+    let entry = |record, first, count| Slots { record: RecordId(record), first, count };
+    assert_eq!(list.slots(), [entry(0, 2, 3), entry(1, 6, 1)]);
+
+    let (graph, mailbox) = (Graph::new(network.clone()).into(), Mailbox::default().into());
+    let build = Build::new(&graph, &mailbox);
+    let error = list.append_to(&build, &[]).unwrap_err();
+    let reason = CallErrorReason::Slots { rows: 3, record: "state".into() };
+    assert_eq!(error.reason, reason);
+    assert_eq!(graph.borrow().nodes(), 0);
+    let rows: [&[f32]; 2] = [&[3.0, 4.0, 5.0, 6.0, 7.0, 8.0], &[0.1, 0.2, 0.3]];
+    list.append_with_rows(&build, |slots| rows[usize::from(slots.record.0)]).unwrap();
+    let expected = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 9.5, 0.1, 0.2, 0.3];
+    assert_eq!(mailbox.borrow().given, expected);
+    assert_eq!(graph.borrow().to_string(), list.graph().to_string());
+
+    assert_eq!(list.to_json(), Err(CallListError::Slots { slots: 4 }));
+    let mut fewer = CallList::new(network);
+    fewer.add_slots(state, 2).unwrap();
+    let mut given = fewer.clone();
+    fewer.clear();
+    assert_eq!(fewer.slots(), []);
+    assert_ne!(fewer, given);
+    assert_eq!(given.add_slots(state, Graph::MAX_ENTRIES), Err(crate::GiveError::TooMany));
+    assert_eq!(given.slots(), [entry(0, 1, 2)]);
+    assert!(given.add_slots(RecordId(9), 1).is_err());
 }

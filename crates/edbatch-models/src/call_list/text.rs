@@ -9,6 +9,10 @@ pub(super) fn write(list: &CallList) -> Result<String, CallListError> {
     if list.carried > 0 {
         return Err(CallListError::Carried { carried: list.carried });
     }
+    if !list.slots.is_empty() {
+        let slots = list.slots.iter().map(|slots| slots.count).sum();
+        return Err(CallListError::Slots { slots });
+    }
     if let Some(&element) = list.given.iter().find(|element| !element.is_finite()) {
         return Err(CallListError::NotFinite { element });
     }
