@@ -1,8 +1,8 @@
 //! Call lists: the calls of one input, checked while they are made.
 
 mod numbers;
+mod operands;
 
-use std::convert::Infallible;
 use std::mem;
 use std::sync::Arc;
 
@@ -10,15 +10,17 @@ use edbatch::graph::{Arity, Dag, RecordId, Value};
 use edbatch::models;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyList, PyRange, PyTuple};
 
+use crate::build::Build;
 use crate::cell::Cell;
 use crate::errors::{self, CallError, FileError};
 use crate::from_arrays::{self, Arrays, Given};
 use crate::html;
-use crate::ints::{int, iterable, ready, row};
+use crate::ints::{int, ready, row};
 use crate::network::{Network, Record};
 pub(crate) use numbers::Numbers;
+use operands::{Operand, as_ints, place};
 
 /// The calls of one input, with the values that it gives and emits. It can be run again and again,
 /// and pickled.
@@ -31,19 +33,6 @@ pub(crate) struct CallList {
     /// The operands of a call, kept for their memory.
     rows: Vec<u32>,
     values: Vec<Value>,
-}
-
-/// An operand of a call, or none. The first operands are arguments of their own, because a tuple
-/// of all operands would take a tenth of the time of a call.
-#[derive(Clone, Copy)]
-struct Operand<'a, 'py>(Option<Borrowed<'a, 'py, PyAny>>);
-
-impl<'a, 'py> FromPyObject<'a, 'py> for Operand<'a, 'py> {
-    type Error = Infallible;
-
-    fn extract(object: Borrowed<'a, 'py, PyAny>) -> Result<Self, Infallible> {
-        Ok(Self(Some(object)))
-    }
 }
 
 /// The calls. A list that is run is shared until it changes.
@@ -163,43 +152,11 @@ impl CallList {
     }
 }
 
-/// Returns operands as ints and lists of ints. Runs code of Python, such as generators, which may
-/// make other calls of the same list.
-#[cold]
-fn as_ints<'a, 'py: 'a>(
-    py: Python<'py>,
-    cell: &Cell,
-    operands: impl Iterator<Item = Borrowed<'a, 'py, PyAny>>,
-) -> PyResult<Bound<'py, PyTuple>> {
-    let tables = cell.tables.len();
-    let ints = operands.enumerate().map(|(index, operand)| {
-        let place = || place(cell, index);
-        if index < tables {
-            return Ok(int(&operand, place, "a row")?.into_pyobject(py)?.into_any());
-        }
-        if cell.ports[index - tables].arity == Arity::One {
-            return Ok(int(&operand, place, "a value")?.into_pyobject(py)?.into_any());
-        }
-        let values = iterable(&operand, place)?.map(|value| int(&value?, place, "a value"));
-        Ok(PyList::new(py, values.collect::<PyResult<Vec<_>>>()?)?.into_any())
-    });
-    PyTuple::new(py, ints.collect::<PyResult<Vec<_>>>()?)
-}
-
 #[cold]
 fn ended() -> PyErr {
     PyRuntimeError::new_err(
         "the wiring of this input has ended: call, give and emit in `build`, before it returns",
     )
-}
-
-/// Names an operand of a call.
-#[cold]
-fn place(cell: &Cell, index: usize) -> String {
-    let port = |index: usize| cell.ports[index].name.as_str();
-    let tables = cell.tables.len();
-    let operand = cell.tables.get(index).map_or_else(|| port(index - tables), String::as_str);
-    format!("call of {}: {operand}", cell.name)
 }
 
 #[pymethods]
@@ -294,6 +251,40 @@ impl CallList {
         Ok(())
     }
 
+    /// Declares `count` values of a record that are given with each run, by `packed` and `forward`
+    /// of `edbatch.torch.Layer`. Returns them as a range.
+    ///
+    /// Raises CallError in a `build`, whose rows the Layer gives.
+    #[pyo3(signature = (record, count))]
+    fn slots<'py>(
+        slf: &Bound<'py, Self>,
+        record: &Bound<'py, Record>,
+        count: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyRange>> {
+        let record = record.get();
+        if slf.is_instance_of::<Build>() {
+            return Err(CallError::new_err(format!(
+                "slots of record {}: expected a CallList, got the Build of an input: `packed` \
+                 gives its rows, as further arguments of `build`",
+                record.name()
+            )));
+        }
+        let count = int(count, || format!("slots of record {}", record.name()), "a count")?;
+        let Self { list, numbers, .. } = &mut *slf.try_borrow_mut()?;
+        record.check(numbers.network.get())?;
+        let first = numbers.end();
+        for value in from_arrays::add_slots(list.own()?, record, count)? {
+            numbers.push(value);
+        }
+        PyRange::new(slf.py(), first as isize, numbers.end() as isize)
+    }
+
+    /// The network whose cells are called.
+    #[getter]
+    fn network(&self, py: Python<'_>) -> Py<Network> {
+        self.numbers.network.clone_ref(py)
+    }
+
     /// Removes all calls and values. Values made before do not exist any more.
     fn clear(&mut self) -> PyResult<()> {
         self.list.own()?.clear();
@@ -305,7 +296,8 @@ impl CallList {
     /// `Cell.kind`), `operands` the operands of all calls (int32): rows, then values. Call i
     /// has `operands[offsets[i]:offsets[i + 1]]`; `offsets` (uint32) has an entry more than there
     /// are calls. `emit` has the emitted values (int32). `give` is a list of pairs of a
-    /// record and an array. Given values are numbered first, from 0, then the calls.
+    /// record and an array, or of a record and the number of its slots. Given values are numbered
+    /// first, from 0, then the calls.
     ///
     /// Raises CallError with the number of the call.
     #[staticmethod]
@@ -345,7 +337,7 @@ impl CallList {
 
     /// Returns the list as a line of JSON, without a line end.
     ///
-    /// Raises FileError if a given element is not finite.
+    /// Raises FileError if a given element is not finite, or if the list has slots.
     fn to_json(&self) -> PyResult<String> {
         self.read()?.to_json().map_err(|error| FileError::new_err(error.to_string()))
     }

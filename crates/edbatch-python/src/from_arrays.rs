@@ -2,11 +2,13 @@
 
 use edbatch::graph::{Dag, Kind, NodeId, Source, Value};
 use edbatch::models;
+use edbatch::runtime::try_memory;
 use numpy::{PyArray1, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyBool, PyList, PyTuple};
 
 use crate::errors::{self, CallError};
+use crate::ints::ready;
 use crate::network::{Network, Record};
 use crate::{arrays, shapes};
 
@@ -174,7 +176,25 @@ impl<'py> Given<'py> {
     }
 }
 
-/// Gives pairs of a record and an array.
+/// Declares slots of a record.
+pub(crate) fn add_slots(
+    list: &mut models::CallList,
+    record: &Record,
+    count: i64,
+) -> PyResult<Vec<Value>> {
+    let negative = |_| {
+        let name = record.name();
+        CallError::new_err(format!("slots of record {name}: expected a count from 0, got {count}"))
+    };
+    let count = usize::try_from(count).map_err(negative)?;
+    try_memory(count.saturating_mul(PER_SLOT), "slots").map_err(errors::backend)?;
+    list.add_slots(record.id, count).map_err(errors::give)
+}
+
+/// The bytes that a list may need for a slot.
+const PER_SLOT: usize = 32;
+
+/// Gives pairs of a record and an array, or of a record and a number of slots.
 pub(crate) fn give_all(
     list: &mut models::CallList,
     network: &Network,
@@ -184,6 +204,10 @@ pub(crate) fn give_all(
         let (record, array): (Bound<'_, Record>, Bound<'_, PyAny>) = pair?.extract()?;
         let record = record.get();
         record.check(network)?;
+        if let Some(count) = ready(&array).filter(|_| !array.is_instance_of::<PyBool>()) {
+            add_slots(list, record, count)?;
+            continue;
+        }
         Given::read(record, &PyTuple::new(array.py(), [array.clone()])?)?.to(list, record)?;
     }
     Ok(())
@@ -210,10 +234,17 @@ pub(crate) fn to_arrays<'py>(
         offsets.push(operands.len() as u32);
     }
     let emit: Vec<i32> = list.emitted().iter().map(|&value| number(value)).collect();
-    let mut elements = list.given();
+    let (mut elements, mut slots) = (list.given(), list.slots().iter().peekable());
     let give = PyList::empty(py);
-    for &id in given {
+    let mut index = initial;
+    while let Some(&id) = graph.given().get(index) {
         let record = Record::of(network, id)?;
+        if let Some(slots) = slots.next_if(|slots| slots.first == index) {
+            give.append((record, slots.count))?;
+            index += slots.count;
+            continue;
+        }
+        index += 1;
         let (row, rest) = elements.split_at(record.elements());
         elements = rest;
         let array = match record.shapes.as_slice() {

@@ -118,6 +118,7 @@ impl Wirer {
                 "expected a call list of the engine's network, got one of another",
             ));
         }
+        list.read()?.without_slots().map_err(errors::slots)?;
         let list = list.share()?;
         let calls = list.graph().nodes();
         Ok(Input::new(Wiring::Kept(list), calls))

@@ -1,0 +1,55 @@
+//! The operands of a call, read from objects of Python.
+
+use std::convert::Infallible;
+
+use edbatch::graph::Arity;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+
+use crate::cell::Cell;
+use crate::ints::{int, iterable};
+
+/// An operand of a call, or none. The first operands are arguments of their own, because a tuple
+/// of all operands would take a tenth of the time of a call.
+#[derive(Clone, Copy)]
+pub(super) struct Operand<'a, 'py>(pub(super) Option<Borrowed<'a, 'py, PyAny>>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Operand<'a, 'py> {
+    type Error = Infallible;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> Result<Self, Infallible> {
+        Ok(Self(Some(object)))
+    }
+}
+
+/// Returns operands as ints and lists of ints. Runs code of Python, such as generators, which may
+/// make other calls of the same list.
+#[cold]
+pub(super) fn as_ints<'a, 'py: 'a>(
+    py: Python<'py>,
+    cell: &Cell,
+    operands: impl Iterator<Item = Borrowed<'a, 'py, PyAny>>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let tables = cell.tables.len();
+    let ints = operands.enumerate().map(|(index, operand)| {
+        let place = || place(cell, index);
+        if index < tables {
+            return Ok(int(&operand, place, "a row")?.into_pyobject(py)?.into_any());
+        }
+        if cell.ports[index - tables].arity == Arity::One {
+            return Ok(int(&operand, place, "a value")?.into_pyobject(py)?.into_any());
+        }
+        let values = iterable(&operand, place)?.map(|value| int(&value?, place, "a value"));
+        Ok(PyList::new(py, values.collect::<PyResult<Vec<_>>>()?)?.into_any())
+    });
+    PyTuple::new(py, ints.collect::<PyResult<Vec<_>>>()?)
+}
+
+/// Names an operand of a call.
+#[cold]
+pub(super) fn place(cell: &Cell, index: usize) -> String {
+    let port = |index: usize| cell.ports[index].name.as_str();
+    let tables = cell.tables.len();
+    let operand = cell.tables.get(index).map_or_else(|| port(index - tables), String::as_str);
+    format!("call of {}: {operand}", cell.name)
+}
