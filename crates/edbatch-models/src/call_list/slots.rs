@@ -1,6 +1,6 @@
 //! Slots: given values whose elements come with each run of a list.
 
-use edbatch_graph::{CallError, CallErrorReason, Graph, RecordId, Value};
+use edbatch_graph::{Appended, CallError, CallErrorReason, Graph, RecordId, Value};
 
 use super::CallList;
 use crate::build::check_given;
@@ -21,21 +21,6 @@ impl CallList {
     /// Declares a number of given values whose elements come with each run, by
     /// [`append_with_rows`](Self::append_with_rows). Returns the values. Slots of one record that
     /// follow each other become one entry of [`slots`](Self::slots).
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use edbatch_graph::{Network, Shape};
-    /// use edbatch_models::CallList;
-    ///
-    /// let mut network = Network::new();
-    /// let state = network.record("state", [("h", Shape::Vector(2))])?;
-    /// let mut list = CallList::new(Arc::new(network));
-    /// let values = list.add_slots(state, 3)?;
-    /// list.emit(values[2])?;
-    /// assert_eq!((list.slots()[0].first, list.slots()[0].count), (0, 3));
-    /// assert!(list.to_json().is_err());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     ///
     /// # Errors
     /// If the network has no such record, or the list would have more than the
@@ -62,50 +47,50 @@ impl CallList {
         &self.slots
     }
 
-    /// Returns the error of a run without rows if the list has slots.
+    /// Checks that the list can run without rows.
     ///
     /// # Errors
-    /// If the list has slots.
+    /// If it has slots.
     pub fn without_slots(&self) -> Result<(), CallError> {
-        let Some(&Slots { record, .. }) = self.slots.first() else { return Ok(()) };
-        let of_record = self.slots.iter().filter(|slots| slots.record == record);
-        let rows = of_record.map(|slots| slots.count).sum();
-        let record = self.network().fields(record).name.clone();
-        let reason = CallErrorReason::Slots { rows, record };
-        Err(CallError { cell: "an appended call list".into(), reason })
+        let Some(slots) = self.slots.first() else { return Ok(()) };
+        Err(CallError { cell: "an appended call list".into(), reason: self.missing(slots.record) })
     }
 
-    /// Appends the list like [`append_to`](Self::append_to). `rows` returns the elements of
-    /// slots, value after value, for each entry of [`slots`](Self::slots) in order.
+    /// Returns the reason why a run without rows of a record is an error.
+    #[must_use]
+    pub fn missing(&self, record: RecordId) -> CallErrorReason {
+        let of_record = self.slots.iter().filter(|slots| slots.record == record);
+        let rows = of_record.map(|slots| slots.count).sum();
+        CallErrorReason::Slots { rows, record: self.network().fields(record).name.clone() }
+    }
+
+    /// Appends the list like [`append_to`](Self::append_to). `rows` has the elements of slots, value
+    /// after value, for each entry of [`slots`](Self::slots).
     ///
     /// # Errors
-    /// Like [`append_to`](Self::append_to), except for slots. A list that carries values is an
-    /// error.
+    /// Like [`append_to`](Self::append_to). A list that carries values is an error.
     ///
     /// # Panics
-    /// If `rows` returns another number of elements than the slots have.
+    /// If the slots have another number of elements.
     pub fn append_with_rows<'r>(
         &'r self,
         build: &Build<'_>,
-        mut rows: impl FnMut(&Slots) -> &'r [f32],
-    ) -> Result<(), CallError> {
+        mut rows: impl Iterator<Item = &'r [f32]>,
+    ) -> Result<Appended<'static>, CallError> {
         if self.slots.is_empty() || self.carried > 0 {
-            return self.append_to(build, &[]).map(drop);
+            return self.append_to(build, &[]);
         }
         let mut parts = Vec::with_capacity(2 * self.slots.len() + 1);
         let (mut next, mut rest) = (self.network().initial_values().len(), self.given.as_slice());
-        for slots in &self.slots {
-            let before = self.graph.given()[next..slots.first].iter();
-            let elements = before.map(|&record| self.width(record)).sum();
-            let (own, after) = rest.split_at(elements);
-            let elements = rows(slots);
-            let expected = slots.count * self.width(slots.record);
-            assert_eq!(elements.len(), expected, "the elements of all slots");
-            parts.extend([own, elements]);
-            (next, rest) = (slots.first + slots.count, after);
+        for &Slots { record, first, count } in &self.slots {
+            let before = self.graph.given()[next..first].iter();
+            let (own, after) = rest.split_at(before.map(|&record| self.width(record)).sum());
+            let elements = rows.next().filter(|row| row.len() == count * self.width(record));
+            parts.extend([own, elements.expect("the elements of all slots")]);
+            (next, rest) = (first + count, after);
         }
         parts.push(rest);
-        build.append(&self.graph, parts, &self.emitted, &[]).map(drop)
+        build.append(&self.graph, parts, &self.emitted, &[])
     }
 
     /// Returns the number of elements of all fields of a record.

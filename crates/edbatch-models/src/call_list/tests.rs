@@ -166,7 +166,7 @@ fn slots_take_the_place_of_given_rows() {
     assert_eq!(error.reason, reason);
     assert_eq!(graph.borrow().nodes(), 0);
     let rows: [&[f32]; 2] = [&[3.0, 4.0, 5.0, 6.0, 7.0, 8.0], &[0.1, 0.2, 0.3]];
-    list.append_with_rows(&build, |slots| rows[usize::from(slots.record.0)]).unwrap();
+    list.append_with_rows(&build, rows.into_iter()).unwrap();
     let expected = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 9.5, 0.1, 0.2, 0.3];
     assert_eq!(mailbox.borrow().given, expected);
     assert_eq!(graph.borrow().to_string(), list.graph().to_string());
