@@ -18,7 +18,8 @@ use crate::errors::{self, CallError, FileError};
 use crate::from_arrays::{self, Arrays, Given};
 use crate::html;
 use crate::ints::{int, ready, row};
-use crate::network::{Network, Record};
+use crate::network::Network;
+use crate::record::Record;
 pub(crate) use numbers::Numbers;
 use operands::{Operand, as_ints, place};
 
@@ -36,6 +37,7 @@ pub(crate) struct CallList {
 }
 
 /// The calls. A list that is run is shared until it changes.
+#[expect(clippy::large_enum_variant, reason = "another indirection would slow each call down")]
 enum List {
     Own(models::CallList),
     Shared(Arc<models::CallList>),
@@ -163,9 +165,9 @@ fn ended() -> PyErr {
 impl CallList {
     #[new]
     #[pyo3(signature = (network, /))]
-    fn new(network: &Bound<'_, Network>) -> Self {
-        let list = models::CallList::new(network.get().freeze());
-        Self::of(network.clone().unbind(), list)
+    fn new(network: &Bound<'_, Network>) -> PyResult<Self> {
+        let list = models::CallList::new(Network::intern(network)?);
+        Ok(Self::of(network.clone().unbind(), list))
     }
 
     /// Calls a cell: a row for each table, then a value for each port, and a list of values, or
@@ -255,7 +257,6 @@ impl CallList {
     /// of `edbatch.torch.Layer`. Returns them as a range.
     ///
     /// Raises CallError in a `build`, whose rows the Layer gives.
-    #[pyo3(signature = (record, count))]
     fn slots<'py>(
         slf: &Bound<'py, Self>,
         record: &Bound<'py, Record>,
@@ -263,13 +264,11 @@ impl CallList {
     ) -> PyResult<Bound<'py, PyRange>> {
         let record = record.get();
         if slf.is_instance_of::<Build>() {
-            return Err(CallError::new_err(format!(
-                "slots of record {}: expected a CallList, got the Build of an input: `packed` \
-                 gives its rows, as further arguments of `build`",
-                record.name()
-            )));
+            return Err(CallError::new_err(
+                "slots: expected a CallList, got a Build: `packed` gives its rows, as arguments",
+            ));
         }
-        let count = int(count, || format!("slots of record {}", record.name()), "a count")?;
+        let count = int(count, || format!("slots of record {}", record.name), "a count")?;
         let Self { list, numbers, .. } = &mut *slf.try_borrow_mut()?;
         record.check(numbers.network.get())?;
         let first = numbers.end();
@@ -311,7 +310,7 @@ impl CallList {
         give: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let arrays = Arrays::read(kinds, operands, offsets, emit)?;
-        let mut list = models::CallList::new(network.get().freeze());
+        let mut list = models::CallList::new(Network::intern(network)?);
         if let Some(pairs) = give {
             from_arrays::give_all(&mut list, network.get(), pairs)?;
         }
@@ -330,7 +329,7 @@ impl CallList {
     #[staticmethod]
     #[pyo3(signature = (network, line, /))]
     fn from_json(network: &Bound<'_, Network>, line: &str) -> PyResult<Self> {
-        let list = models::CallList::from_json(&network.get().freeze(), line);
+        let list = models::CallList::from_json(&Network::intern(network)?, line);
         let list = list.map_err(|fault| FileError::new_err(fault.to_string()))?;
         Ok(Self::of(network.clone().unbind(), list))
     }

@@ -11,8 +11,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors;
-use crate::network::{Network, Record};
+use crate::network::Network;
 use crate::operand::{rounded, type_name, var_of};
+use crate::record::Record;
 use crate::tensor::Tensor;
 use crate::values::{Index, Values, fields};
 use crate::{html, shapes};

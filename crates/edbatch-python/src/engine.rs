@@ -11,6 +11,7 @@ use edbatch::{InputError, Rows, RunError, RunOptions};
 use pyo3::exceptions::PyValueError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
@@ -18,6 +19,7 @@ use crate::inputs::{Run, Wirer};
 use crate::model::{Input, Wired, ends_run};
 use crate::network::Network;
 use crate::options::{Device, Options, policy_of};
+use crate::packed::{self, Given, Packed};
 use crate::report::{Graph, Outcome, Report, Schedule, Statistics};
 use crate::signals::Signals;
 use crate::stream::Stream;
@@ -81,10 +83,14 @@ impl Engine {
     }
 
     /// Wires inputs, and runs them without the interpreter.
-    fn results(&self, inputs: &Bound<'_, PyAny>) -> PyResult<Vec<Result<Rows, PyErr>>> {
+    fn results(
+        &self,
+        inputs: &Bound<'_, PyAny>,
+        given: Option<Given>,
+    ) -> PyResult<Vec<Result<Rows, PyErr>>> {
         let (py, mut engine) = (inputs.py(), self.lock()?);
         let engine: &mut edbatch::Engine<Wired> = &mut engine;
-        let run = Run::of(engine.model());
+        let run = Run::of(engine.model(), given);
         let inputs = self.wirer.wire_all(&run, inputs)?;
         let signals = Signals::new(run.stop);
         let wanted = |_: usize| signals.go_on();
@@ -108,7 +114,7 @@ impl Engine {
     fn run_graphs(&self, py: Python<'_>, inputs: &Bound<'_, PyAny>) -> PyResult<Vec<graph::Graph>> {
         let mut engine = self.lock()?;
         let engine: &mut edbatch::Engine<Wired> = &mut engine;
-        let wired = self.wirer.wire_all(&Run::of(engine.model()), inputs)?;
+        let wired = self.wirer.wire_all(&Run::of(engine.model(), None), inputs)?;
         let graphs = py.detach(|| engine.graphs(&wired));
         graphs.map_err(|error| failure(py, &[wired], error))
     }
@@ -153,7 +159,7 @@ impl Engine {
         let device = Device::parse(device)?;
         let options =
             Options { threads, policy, memory_limit, fold_tables, counts, device, precision };
-        let frozen = network.get().freeze();
+        let frozen = Network::intern(network)?;
         let parameters = weights.get().for_network(&frozen)?;
         let network = network.clone().unbind();
         let wirer = Wirer { network, build, work, folder: None, pool: Mutex::default() };
@@ -176,13 +182,31 @@ impl Engine {
         py: Python<'py>,
         inputs: &Bound<'py, PyAny>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let results = self.results(inputs)?;
+        let results = self.results(inputs, None)?;
         let all = results.len();
         let arrays = results.into_iter().enumerate().map(|(input, result)| match result {
             Ok(rows) => arrays::of_rows(py, rows),
             Err(error) => Err(noted(py, error, input, all)),
         });
         arrays.collect()
+    }
+
+    /// Runs inputs whose rows are given as one array for each record, for `edbatch.torch`. Returns
+    /// all outputs as one array, the offsets of inputs, and the widths of rows if these differ.
+    #[pyo3(signature = (inputs, given, /))]
+    fn _run_packed<'py>(
+        &self,
+        inputs: &Bound<'py, PyAny>,
+        given: packed::Arguments<'py>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let py = inputs.py();
+        let given = Given::read(py, given)?;
+        let (rows, results) = (given.rows.clone(), self.results(inputs, Some(given))?);
+        let all = results.len();
+        let results = results.into_iter().enumerate();
+        let each = results.map(|(input, rows)| rows.map_err(|error| noted(py, error, input, all)));
+        let (packed, elements) = Packed::of(rows, &[], each.collect::<PyResult<Vec<Rows>>>()?);
+        packed.outputs(py, elements)
     }
 
     /// Like `run`, but an input that fails does not affect the others: its exception is returned
@@ -193,7 +217,7 @@ impl Engine {
         py: Python<'py>,
         inputs: &Bound<'py, PyAny>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let arrays = self.results(inputs)?.into_iter().map(|result| match result {
+        let arrays = self.results(inputs, None)?.into_iter().map(|result| match result {
             Ok(rows) => arrays::of_rows(py, rows),
             Err(error) => Ok(error.into_value(py).into_bound(py).into_any()),
         });
@@ -216,7 +240,7 @@ impl Engine {
         }
         let mut engine = self.lock()?;
         let engine: &mut edbatch::Engine<Wired> = &mut engine;
-        let stream = Stream::new(&self.wirer, Run::of(engine.model()), inputs, done)?;
+        let stream = Stream::new(&self.wirer, Run::of(engine.model(), None), inputs, done)?;
         let done = |number, rows: Result<&mut Rows, InputError>| stream.done(number, rows);
         let ran = py.detach(|| engine.stream(width, stream.inputs(), done));
         stream.raised()?;
@@ -258,7 +282,7 @@ impl Engine {
             .map_err(|error| PyValueError::new_err(format!("encoding: {error}")))?;
         let mut engine = self.lock()?;
         let engine: &mut edbatch::Engine<Wired> = &mut engine;
-        let run = Run::of(engine.model());
+        let run = Run::of(engine.model(), None);
         let wired = mini_batches.try_iter()?.map(|inputs| self.wirer.wire_all(&run, &inputs?));
         let wired = wired.collect::<PyResult<Vec<_>>>()?;
         let outcome = py.detach(|| {

@@ -52,11 +52,6 @@ pub(crate) fn call(error: graph::CallError) -> PyErr {
     }
 }
 
-/// Converts the error of a list whose slots have no rows.
-pub(crate) fn slots(error: graph::CallError) -> PyErr {
-    CallError::new_err(error.reason.to_string())
-}
-
 pub(crate) fn give(error: GiveError) -> PyErr {
     CallError::new_err(error.to_string())
 }

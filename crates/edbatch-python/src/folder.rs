@@ -41,6 +41,7 @@ pub(crate) fn load(
     let Loaded { folder, model, parameters } = edbatch::load(folder).map_err(errors::load)?;
     let declared = model.network().clone();
     let network = Py::new(py, Network::frozen(declared.clone()))?;
+    Network::enter(network.bind(py))?;
     let (folder, pool) = (Some(folder), Mutex::default());
     let wirer = Wirer { network, build: None, work: None, folder, pool };
     let zoo = match model {

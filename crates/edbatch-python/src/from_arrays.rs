@@ -9,7 +9,8 @@ use pyo3::types::{PyBool, PyList, PyTuple};
 
 use crate::errors::{self, CallError};
 use crate::ints::ready;
-use crate::network::{Network, Record};
+use crate::network::Network;
+use crate::record::Record;
 use crate::{arrays, shapes};
 
 /// The calls of a list as arrays.
@@ -182,17 +183,13 @@ pub(crate) fn add_slots(
     record: &Record,
     count: i64,
 ) -> PyResult<Vec<Value>> {
-    let negative = |_| {
+    let count = usize::try_from(count).map_err(|_| {
         let name = record.name();
         CallError::new_err(format!("slots of record {name}: expected a count from 0, got {count}"))
-    };
-    let count = usize::try_from(count).map_err(negative)?;
-    try_memory(count.saturating_mul(PER_SLOT), "slots").map_err(errors::backend)?;
+    })?;
+    try_memory(count.saturating_mul(32), "slots").map_err(errors::backend)?;
     list.add_slots(record.id, count).map_err(errors::give)
 }
-
-/// The bytes that a list may need for a slot.
-const PER_SLOT: usize = 32;
 
 /// Gives pairs of a record and an array, or of a record and a number of slots.
 pub(crate) fn give_all(

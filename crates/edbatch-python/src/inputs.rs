@@ -10,7 +10,7 @@ use edbatch::models::{self, Folder, IndexedTree, ZooInput};
 use edbatch::runtime::try_memory;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyIterator, PyString};
+use pyo3::types::{PyBytes, PyIterator, PyString, PyTuple};
 
 use crate::build::{Build, Task};
 use crate::call_list::CallList;
@@ -18,6 +18,7 @@ use crate::errors::{self, CallError, FileError};
 use crate::model::{Input, Wired, Wiring, ends_run};
 use crate::network::Network;
 use crate::operand::type_name;
+use crate::packed::Given;
 use crate::signals::Stop;
 
 /// The way from a Python object to an input.
@@ -36,13 +37,16 @@ pub(crate) struct Wirer {
 pub(crate) struct Run {
     empty: Arc<models::CallList>,
     pub(crate) stop: Stop,
+    given: Option<Given>,
     /// The number of inputs so far.
     inputs: AtomicU32,
 }
 
 impl Run {
-    pub(crate) fn of(model: &Wired) -> Self {
-        Self { empty: model.empty.clone(), stop: Stop::default(), inputs: AtomicU32::new(0) }
+    /// `given` are the rows of all inputs.
+    pub(crate) fn of(model: &Wired, given: Option<Given>) -> Self {
+        let (stop, inputs) = (Stop::default(), AtomicU32::new(0));
+        Self { empty: model.empty.clone(), stop, given, inputs }
     }
 }
 
@@ -71,6 +75,8 @@ impl Wirer {
             wired.push(self.wire(run, &input?)?);
         }
         try_memory(wired.len() * PER_INPUT, "inputs").map_err(errors::backend)?;
+        let failed = wired.iter().any(|input| matches!(input.wiring, Wiring::Failed));
+        run.given.as_ref().filter(|_| !failed).map_or(Ok(()), Given::finish)?;
         Ok(wired)
     }
 
@@ -96,11 +102,12 @@ impl Wirer {
 
     fn try_wire(&self, run: &Run, object: &Bound<'_, PyAny>) -> PyResult<Input> {
         let number = run.inputs.fetch_add(1, Ordering::Relaxed);
+        let given = run.given.as_ref().map(|given| (given, number as usize));
         if let Ok(list) = object.cast::<CallList>() {
-            return self.kept(list);
+            return self.kept(list, given);
         }
         match (&self.build, &self.folder) {
-            (Some(build), _) => self.built(run, build.bind(object.py()), object),
+            (Some(build), _) => self.built(run, build.bind(object.py()), object, given),
             (None, Some(folder)) => line(folder, number, object),
             (None, None) => Err(PyTypeError::new_err(format!(
                 "expected a CallList, got {}: inputs of your own need a function that wires them, \
@@ -110,7 +117,7 @@ impl Wirer {
         }
     }
 
-    fn kept(&self, list: &Bound<'_, CallList>) -> PyResult<Input> {
+    fn kept(&self, list: &Bound<'_, CallList>, given: InputRows<'_>) -> PyResult<Input> {
         let mut list = list.borrow_mut();
         let network = &list.numbers.network;
         if !network.is(&self.network) && !network.get().is(self.network.get()) {
@@ -118,10 +125,14 @@ impl Wirer {
                 "expected a call list of the engine's network, got one of another",
             ));
         }
-        list.read()?.without_slots().map_err(errors::slots)?;
         let list = list.share()?;
+        if given.is_none() {
+            let missing = list.without_slots();
+            missing.map_err(|error| CallError::new_err(error.reason.to_string()))?;
+        }
+        let rows = given.map(|(given, input)| given.places(&list, input)).transpose()?;
         let calls = list.graph().nodes();
-        Ok(Input::new(Wiring::Kept(list), calls))
+        Ok(Input { given: rows, ..Input::new(Wiring::Kept(list), calls) })
     }
 
     fn built(
@@ -129,16 +140,28 @@ impl Wirer {
         run: &Run,
         build: &Bound<'_, PyAny>,
         object: &Bound<'_, PyAny>,
+        given: InputRows<'_>,
     ) -> PyResult<Input> {
+        let py = object.py();
         let pooled = self.pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let list = pooled.unwrap_or_else(|| (*run.empty).clone());
-        let b = Build::of(self.network.bind(object.py()), list)?;
-        let returned = build.call1((&b, object))?;
+        let mut list = pooled.unwrap_or_else(|| (*run.empty).clone());
+        let values = given.map(|(given, input)| given.add_to(py, &mut list, input));
+        let b = Build::of(self.network.bind(py), list)?;
+        let returned = match values.transpose()? {
+            None => build.call1((&b, object))?,
+            Some(values) => {
+                let mut arguments = vec![b.as_any().clone(), object.clone()];
+                arguments.extend(values);
+                build.call1(PyTuple::new(py, arguments)?)?
+            }
+        };
         if !returned.is_none() && returned.hasattr("send")? {
             let task = Task::new(b, returned, run.stop.clone());
             let first = task.step(object.py())?;
             let calls = first.list.graph().nodes();
-            return Ok(Input::new(Wiring::Coroutine(task, Mutex::new(Some(first))), calls));
+            let rows = given.map(|(given, input)| given.places(&first.list, input)).transpose()?;
+            let wiring = Wiring::Coroutine(task, Mutex::new(Some(first)));
+            return Ok(Input { given: rows, ..Input::new(wiring, calls) });
         }
         let list = Build::end(&b)?;
         if list.emitted().is_empty() && !returned.is_none() {
@@ -147,8 +170,9 @@ impl Wirer {
                 type_name(&returned)
             )));
         }
+        let rows = given.map(|(given, input)| given.places(&list, input)).transpose()?;
         let calls = list.graph().nodes();
-        Ok(Input::new(Wiring::Built(list), calls))
+        Ok(Input { given: rows, ..Input::new(Wiring::Built(list), calls) })
     }
 
     /// Keeps the memory of lists that were wired for a run.
@@ -164,6 +188,9 @@ impl Wirer {
         }));
     }
 }
+
+/// The given rows of a run, and the index of the input.
+type InputRows<'a> = Option<(&'a Given, usize)>;
 
 /// The bytes that an engine may need for an input, besides its calls.
 const PER_INPUT: usize = 512;

@@ -23,12 +23,15 @@ mod network;
 mod operand;
 mod optimizer;
 mod options;
+mod packed;
+mod record;
 mod report;
 mod shapes;
 mod signals;
 mod state_dict;
 mod stream;
 mod tensor;
+mod train_outcome;
 mod trainer;
 mod values;
 mod weights;
@@ -48,11 +51,13 @@ mod _native {
         engine::Engine,
         errors::{CallError, CellError, DeviceError, FileError, WeightsError},
         folder::{load, save},
-        network::{Network, Record},
+        network::Network,
         optimizer::{Group, Optimizer, ada_grad, adam, adam_w, rms_prop, sgd},
+        record::Record,
         report::{Graph, Outcome, Report, Schedule, Statistics},
         tensor::Tensor,
-        trainer::{TrainReport, Trainer},
+        train_outcome::TrainReport,
+        trainer::Trainer,
         values::{Index, Values},
         weights::Weights,
     };

@@ -1,14 +1,16 @@
 //! The Rust model of all networks of Python: its inputs are call lists, wired before the run, and
 //! coroutines, which go on when their values are there.
 
+use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use edbatch::graph::{Network, Value};
-use edbatch::models::{self, Answer, Build, BuildError, Model, Zoo, ZooInput};
+use edbatch::graph::{Appended, CallError, Network, Value};
+use edbatch::models::{self, Answer, Build, BuildError, CallList, Model, Zoo, ZooInput};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
 use crate::build::{Awaited, Round, Task, Wanted};
+use crate::packed::{Place, Placed};
 
 /// The model of an engine: a network, or a model of the zoo.
 #[derive(Clone)]
@@ -21,6 +23,8 @@ pub(crate) struct Wired {
 /// An input of a run.
 pub(crate) struct Input {
     pub(crate) wiring: Wiring,
+    /// The given rows of the run, and those of its slots.
+    pub(crate) given: Option<Placed>,
     /// The relative cost.
     pub(crate) work: usize,
     /// The exception that the input raised, with its traceback.
@@ -42,11 +46,26 @@ pub(crate) enum Wiring {
 
 impl Input {
     pub(crate) fn new(wiring: Wiring, work: usize) -> Self {
-        Self { wiring, work, error: Mutex::new(None) }
+        Self { wiring, given: None, work, error: Mutex::new(None) }
     }
 
     pub(crate) fn failed(error: PyErr) -> Self {
-        Self { wiring: Wiring::Failed, work: 1, error: Mutex::new(Some(error)) }
+        Self { error: Mutex::new(Some(error)), ..Self::new(Wiring::Failed, 1) }
+    }
+
+    /// Makes the calls of its list, with the rows of the list's slots.
+    fn append<'a>(
+        &'a self,
+        list: &'a CallList,
+        build: &Build<'_>,
+    ) -> Result<Appended<'static>, CallError> {
+        match &self.given {
+            Some((rows, places)) => {
+                let of_place = |at: &'a Place| &rows[at.array][at.first..][..at.count];
+                list.append_with_rows(build, places.iter().map(of_place))
+            }
+            None => list.append_to(build, &[]),
+        }
     }
 
     /// Takes the exception that the input raised.
@@ -80,8 +99,13 @@ impl Wired {
         mut round: Round,
     ) -> Result<(), BuildError> {
         let mut carried: Vec<Value> = Vec::new();
+        let mut first = true;
         loop {
-            let appended = round.list.append_to(build, &carried)?;
+            // The rows of an input are given before its first await.
+            let appended = match mem::take(&mut first) {
+                true => input.append(&round.list, build)?,
+                false => round.list.append_to(build, &carried)?,
+            };
             let Some(awaited) = round.awaited else { return Ok(()) };
             let [values, kept] = [&awaited.values, &awaited.carried].map(|values| {
                 values.iter().map(|&value| appended.value(value)).collect::<Vec<Value>>()
@@ -142,8 +166,8 @@ impl Model for Wired {
 
     async fn build(&self, build: &Build<'_>, input: &Input) -> Result<(), BuildError> {
         match &input.wiring {
-            Wiring::Built(list) => list.append_to(build, &[]).map(drop)?,
-            Wiring::Kept(list) => list.append_to(build, &[]).map(drop)?,
+            Wiring::Built(list) => input.append(list, build).map(drop)?,
+            Wiring::Kept(list) => input.append(list, build).map(drop)?,
             Wiring::Coroutine(task, first) => {
                 let first = first.lock().unwrap_or_else(PoisonError::into_inner).take();
                 let first = first.expect("a coroutine runs once");

@@ -1,4 +1,4 @@
-//! Networks and records.
+//! Networks.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,6 +11,7 @@ use pyo3::types::{PyCFunction, PyDict, PyTuple};
 
 use crate::cell::{self, Cell};
 use crate::errors::{self, CellError};
+use crate::record::Record;
 use crate::{html, shapes};
 
 /// The records, parameters, cells and initial values of a model.
@@ -30,7 +31,7 @@ struct Open {
 }
 
 impl Network {
-    fn of(network: graph::Network) -> Self {
+    pub(crate) fn of(network: graph::Network) -> Self {
         let open = Mutex::new(Open { network, declaring: None });
         Self { open, frozen: OnceLock::new() }
     }
@@ -47,10 +48,27 @@ impl Network {
         }
     }
 
-    /// Freezes the network.
+    /// Returns the network, which is frozen, or freezes it alone.
     pub(crate) fn freeze(&self) -> Arc<graph::Network> {
         let frozen = || Arc::new(std::mem::take(&mut self.open().network));
         self.frozen.get_or_init(frozen).clone()
+    }
+
+    /// Freezes the network, as one with equal frozen ones.
+    pub(crate) fn intern(slf: &Bound<'_, Self>) -> PyResult<Arc<graph::Network>> {
+        let this = slf.get();
+        if this.frozen.get().is_none()
+            && let Some(first) = Self::enter(slf)?
+        {
+            this.frozen.get_or_init(|| first.get().freeze());
+        }
+        Ok(this.freeze())
+    }
+
+    /// Enters the network among the frozen ones. Returns the first one that is equal.
+    pub(crate) fn enter<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, Self>>> {
+        let json = slf.get().with(network_to_json).ok();
+        Ok(py_function(slf.py(), "enter")?.call1((slf, json))?.extract()?)
     }
 
     /// Returns a network that is already frozen.
@@ -98,6 +116,9 @@ impl Network {
     pub(crate) fn is(&self, other: &Self) -> bool {
         if std::ptr::eq(self, other) {
             return true;
+        }
+        if let (Some(own), Some(other)) = (self.frozen.get(), other.frozen.get()) {
+            return Arc::ptr_eq(own, other) || own == other;
         }
         let other = other.with(Clone::clone);
         self.with(|network| *network == other)
@@ -301,85 +322,28 @@ impl Network {
         Self::cells(slf)?.as_any().get_item(name)
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
-        Ok((slf.get_type().getattr("from_json")?, (slf.get().to_json()?,)))
-    }
-}
-
-/// A record: the tensors that a call returns together.
-#[pyclass(frozen, module = "edbatch")]
-pub(crate) struct Record {
-    network: Py<Network>,
-    pub(crate) id: RecordId,
-    /// The name, unique in the network.
-    #[pyo3(get)]
-    name: String,
-    pub(crate) shapes: Vec<(String, Shape)>,
-}
-
-impl Record {
-    pub(crate) fn of(network: &Bound<'_, Network>, id: RecordId) -> PyResult<Self> {
-        let record = network.get().with(|network| network.fields(id).clone());
-        let shapes = record.fields.into_iter().map(|field| (field.name, field.shape)).collect();
-        Ok(Self { network: network.clone().unbind(), id, name: record.name, shapes })
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(crate) fn belongs_to(&self, network: &Network) -> bool {
-        self.network.get().is(network)
-    }
-
-    /// Checks that the record belongs to a network.
-    pub(crate) fn check(&self, network: &Network) -> PyResult<()> {
-        if self.belongs_to(network) {
-            return Ok(());
-        }
-        Err(CellError::new_err(format!(
-            "record {}: expected a record of this network, got one of another",
-            self.name
-        )))
-    }
-
-    /// Returns the number of elements of all fields.
-    pub(crate) fn elements(&self) -> usize {
-        self.shapes.iter().map(|(_, shape)| shape.elements()).sum()
-    }
-
-    /// Describes the shapes that a given value may have.
-    pub(crate) fn expected(&self) -> String {
-        match self.shapes.as_slice() {
-            [(_, shape)] => format!("an array of shape {shape}"),
-            fields => {
-                let names: Vec<_> =
-                    fields.iter().map(|(name, shape)| format!("{name} {shape}")).collect();
-                let (names, all) = (names.join(", "), self.elements());
-                format!("an array for each field, {names}, or one of shape [{all}]")
-            }
-        }
-    }
-}
-
-#[pymethods]
-impl Record {
-    /// The shapes of the fields by name.
+    /// The SHA-256 of `to_json()`, as 64 hexadecimal digits: equal for equal networks.
+    ///
+    /// Raises FileError like `to_json`.
     #[getter]
-    fn fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let fields = PyDict::new(py);
-        for (name, shape) in &self.shapes {
-            fields.set_item(name, shapes::to_tuple(py, *shape)?)?;
-        }
-        Ok(fields)
+    fn fingerprint<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py_function(py, "fingerprint")?.call1((self.to_json()?,))
     }
 
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
-        Ok((self.network.bind(py).getattr("_record")?, (self.name.clone(),)))
+    /// Freezes the network.
+    fn _freeze(slf: &Bound<'_, Self>) -> PyResult<()> {
+        Self::intern(slf).map(drop)
     }
 
-    fn __repr__(&self) -> String {
-        let fields = self.shapes.iter().map(|(name, shape)| format!("{name} {shape}"));
-        format!("<edbatch.Record {}: {}>", self.name, fields.collect::<Vec<_>>().join(", "))
+    /// Pickles a frozen network with its fingerprint: it becomes the equal frozen one of the
+    /// process that reads it. One that is not frozen is copied.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let is_frozen = slf.get().frozen.get().is_some();
+        py_function(slf.py(), "reduced")?.call1((slf.get().to_json()?, is_frozen))
     }
+}
+
+/// Returns a function of `_networks.py`.
+fn py_function<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    py.import("edbatch._networks")?.getattr(name)
 }

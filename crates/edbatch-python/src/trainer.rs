@@ -1,26 +1,29 @@
 //! Trainers: losses, gradients and updates of the weights.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use edbatch::models;
-use edbatch::runtime::{StillWanted, try_memory};
+use edbatch::runtime::{Gradient, StillWanted, try_memory};
 use edbatch::{TrainError, TrainerOptions};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use numpy::PyArray1;
+use pyo3::exceptions::PyValueError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 
-use crate::engine::noted;
-use crate::errors::{self, CellError};
+use crate::errors;
 use crate::inputs::{Run, Wirer};
 use crate::mini_batch::{rows_of, targets_of};
 use crate::model::{Input, Wired};
 use crate::network::Network;
 use crate::optimizer::{Group, Optimizer};
 use crate::options::policy_of;
+use crate::packed::{self, Given, Packed};
 use crate::signals::{Signals, Stop};
+use crate::train_outcome::{TrainReport, failure, plain};
 use crate::weights::Weights;
 use crate::{arrays, exclusive};
 
@@ -42,45 +45,10 @@ use crate::{arrays, exclusive};
 pub(crate) struct Trainer {
     trainer: Mutex<edbatch::Trainer<Wired>>,
     wirer: Wirer,
+    /// The shapes of the last packed run.
+    packed: Mutex<Option<Packed>>,
     threads: usize,
     process: u32,
-}
-
-/// The outcome of a step of training.
-#[pyclass(frozen, get_all, module = "edbatch")]
-pub(crate) struct TrainReport {
-    /// The sum of the cross-entropies of all rows with a target, divided by the number of inputs,
-    /// before the update.
-    loss: f64,
-    /// The number of rows with a target.
-    terms: u64,
-    /// The norm of the gradients of all parameters, before clipping.
-    gradient_norm: f64,
-    /// The seconds of each part of the step: decide, forward, back, sums, update.
-    seconds: BTreeMap<&'static str, f64>,
-}
-
-#[pymethods]
-impl TrainReport {
-    fn __repr__(&self) -> String {
-        let Self { loss, terms, gradient_norm, .. } = self;
-        format!("<edbatch.TrainReport: loss {loss:.4} of {terms} rows, norm {gradient_norm:.4}>")
-    }
-}
-
-impl From<edbatch::TrainReport> for TrainReport {
-    fn from(report: edbatch::TrainReport) -> Self {
-        let edbatch::TrainReport { loss, terms, gradient_norm, times } = report;
-        let seconds = [
-            ("decide", times.decide),
-            ("forward", times.forward),
-            ("back", times.back),
-            ("sums", times.sums),
-            ("update", times.update),
-        ];
-        let seconds = seconds.map(|(name, time)| (name, time.as_secs_f64())).into();
-        Self { loss, terms, gradient_norm, seconds }
-    }
 }
 
 impl Trainer {
@@ -93,12 +61,13 @@ impl Trainer {
     fn with<R: Send>(
         &self,
         inputs: &Bound<'_, PyAny>,
+        given: Option<Given>,
         run: impl Send + FnOnce(&mut edbatch::Trainer<Wired>, &[Input]) -> Result<R, TrainError>,
     ) -> PyResult<R> {
         let py = inputs.py();
         let mut trainer = self.lock()?;
         let trainer: &mut edbatch::Trainer<Wired> = &mut trainer;
-        let of_inputs = Run::of(trainer.model());
+        let of_inputs = Run::of(trainer.model(), given);
         let wired = self.wirer.wire_all(&of_inputs, inputs)?;
         let done = until_a_signal(py, trainer, |trainer| run(trainer, &wired))?;
         let done = done.map_err(|error| failure(py, &wired, error));
@@ -120,35 +89,6 @@ fn until_a_signal<R: Send>(
     let done = py.detach(|| run(trainer));
     signals.raised()?;
     Ok(done)
-}
-
-/// Returns the exception that an input raised, with a note, or the text of the error.
-fn failure(py: Python<'_>, inputs: &[Input], mut error: TrainError) -> PyErr {
-    if let Some(&mut input) = error.input_mut()
-        && let Some(raised) = inputs[input].take_error()
-    {
-        return noted(py, raised, input, inputs.len());
-    }
-    match error {
-        TrainError::Input { input, error } => noted(py, errors::input(error), input, inputs.len()),
-        TrainError::Awaits { input } => PyTypeError::new_err(format!(
-            "input {input} awaits a computed value, which has no gradient: train with a `build` \
-             that awaits nothing"
-        )),
-        other => plain(other),
-    }
-}
-
-/// The error of a trainer that is of no input.
-fn plain(error: TrainError) -> PyErr {
-    match error {
-        TrainError::Cell(error) => CellError::new_err(error.to_string()),
-        TrainError::Engine(error) => errors::engine(error),
-        TrainError::Run(error) => errors::run(error),
-        TrainError::Parameters(error) => errors::weights(error),
-        TrainError::NothingForward => PyRuntimeError::new_err(error.to_string()),
-        _ => PyValueError::new_err(error.to_string()),
-    }
 }
 
 #[pymethods]
@@ -178,7 +118,7 @@ impl Trainer {
         memory_limit: Option<u64>,
         work: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let frozen = network.get().freeze();
+        let frozen = Network::intern(network)?;
         let mut options = TrainerOptions::new().warm_up(warm_up).seed(seed).threads(threads);
         if let Some(optimizer) = optimizer {
             options = options.optimizer(optimizer.get().0);
@@ -213,7 +153,8 @@ impl Trainer {
         let network = network.clone().unbind();
         let wirer = Wirer { network, build, work, folder: None, pool: Mutex::default() };
         let process = std::process::id();
-        Ok(Self { trainer: Mutex::new(trainer), wirer, threads, process })
+        let (trainer, packed) = (Mutex::new(trainer), Mutex::default());
+        Ok(Self { trainer, wirer, packed, threads, process })
     }
 
     /// Computes the mean loss of a mini-batch and its gradients, and updates the parameters.
@@ -231,7 +172,7 @@ impl Trainer {
         targets: &Bound<'_, PyAny>,
     ) -> PyResult<TrainReport> {
         let targets = targets_of(targets)?;
-        let report = self.with(inputs, |trainer, inputs| trainer.train(inputs, &targets))?;
+        let report = self.with(inputs, None, |trainer, inputs| trainer.train(inputs, &targets))?;
         Ok(report.into())
     }
 
@@ -247,8 +188,8 @@ impl Trainer {
         weight: f32,
     ) -> PyResult<(f64, u64)> {
         let targets = targets_of(targets)?;
-        let loss =
-            self.with(inputs, |trainer, inputs| trainer.accumulate(inputs, &targets, weight))?;
+        let loss = self
+            .with(inputs, None, |trainer, inputs| trainer.accumulate(inputs, &targets, weight))?;
         Ok((loss.loss, loss.terms))
     }
 
@@ -267,7 +208,7 @@ impl Trainer {
     /// gradients stay as they are.
     #[pyo3(signature = (inputs, /))]
     fn forward<'py>(&self, inputs: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let outputs = self.with(inputs, |trainer, inputs| trainer.forward(inputs))?;
+        let outputs = self.with(inputs, None, |trainer, inputs| trainer.forward(inputs))?;
         outputs.into_iter().map(|rows| arrays::of_rows(inputs.py(), rows)).collect()
     }
 
@@ -289,19 +230,72 @@ impl Trainer {
         given.into_iter().map(|rows| arrays::of_rows(py, rows)).collect()
     }
 
-    /// The gradients of all parameters by name, in their shapes: sums since they were cleared.
-    /// Frozen parameters have zeros.
-    ///
-    /// Raises ValueError if one is not finite.
-    fn gradients<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    /// Like `forward`, for given rows as one array for each record: see `Engine._run_packed`.
+    #[pyo3(signature = (inputs, given, /))]
+    fn _forward_packed<'py>(
+        &self,
+        inputs: &Bound<'py, PyAny>,
+        given: packed::Arguments<'py>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let given = Given::read(inputs.py(), given)?;
+        let rows = given.rows.clone();
+        let (packed, elements) = self.with(inputs, Some(given), |trainer, inputs| {
+            Ok(Packed::of(rows, inputs, trainer.forward(inputs)?))
+        })?;
+        let outputs = packed.outputs(inputs.py(), elements)?;
+        *self.packed.lock().unwrap_or_else(PoisonError::into_inner) = Some(packed);
+        Ok(outputs)
+    }
+
+    /// Like `backward` after `_forward_packed`, for the gradients of all elements. Returns those of
+    /// all given rows, a vector for each record.
+    #[pyo3(signature = (gradients, /))]
+    fn _backward_packed<'py>(
+        &self,
+        gradients: &Bound<'py, PyAny>,
+    ) -> PyResult<Vec<Bound<'py, PyArray1<f32>>>> {
+        let py = gradients.py();
+        let array = arrays::floats::<PyValueError>(gradients, || "gradients".into())?;
+        let elements = array.as_slice().expect("C order");
+        let packed = self.packed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let packed = packed.ok_or_else(|| plain(TrainError::NothingForward))?;
         let mut trainer = self.lock()?;
-        let gradients = trainer.gradients().map_err(plain)?;
+        let given = until_a_signal(py, &mut trainer, |trainer| {
+            let of_outputs = packed.output_gradients(elements);
+            let of_given = trainer.backward(&of_outputs.ok_or(TrainError::NothingForward)?)?;
+            Ok(packed.given_gradients(of_given))
+        })?;
+        let given = given.map_err(plain)?.into_iter();
+        Ok(given.map(|elements| PyArray1::from_vec(py, elements)).collect())
+    }
+
+    /// The gradients of all parameters by name, in their shapes: sums since they were cleared.
+    /// Frozen parameters have zeros. `sparse` names parameters that cells only look up: instead of
+    /// an array, they have the rows that were read, and the elements of the gradients of these.
+    ///
+    /// Raises ValueError if a gradient is not finite.
+    #[pyo3(signature = (*, sparse=vec![]))]
+    fn gradients<'py>(&self, py: Python<'py>, sparse: Vec<String>) -> PyResult<Bound<'py, PyDict>> {
+        let mut trainer = self.lock()?;
+        let mut gradients = trainer.gradients().map_err(plain)?;
         let (all, network) = (PyDict::new(py), self.wirer.network.get().freeze());
-        let elements = network.parameters().iter().map(|parameter| parameter.elements());
-        let bytes = elements.sum::<usize>() * size_of::<f32>();
+        let mut rows = vec![];
+        for (parameter, gradient) in network.parameters().iter().zip(&mut gradients.parameters) {
+            if sparse.contains(&parameter.name) && matches!(gradient, Gradient::Rows { .. }) {
+                rows.push((&parameter.name, mem::replace(gradient, Gradient::None)));
+            }
+        }
+        let dense = network.parameters().iter().filter(|each| !sparse.contains(&each.name));
+        let bytes = dense.map(|parameter| parameter.elements()).sum::<usize>() * size_of::<f32>();
         try_memory(bytes, "the gradients").map_err(errors::backend)?;
         for (parameter, values) in network.parameters().iter().zip(gradients.to_dense(&network)) {
             all.set_item(&parameter.name, arrays::shaped(py, values, &parameter.dims))?;
+        }
+        for (name, gradient) in rows {
+            if let Gradient::Rows { rows, elements } = gradient {
+                let rows = PyArray1::from_vec(py, rows);
+                all.set_item(name, (rows, PyArray1::from_vec(py, elements)))?;
+            }
         }
         Ok(all)
     }

@@ -5,8 +5,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use crate::cell::CellBuilder;
-use crate::network::Record;
 use crate::operand::{rounded, var_of};
+use crate::record::Record;
 use crate::tensor::Tensor;
 
 /// Makes a tensor of each field of the record at a port, and returns them as a named tuple.
