@@ -268,15 +268,17 @@ def lists():
     return Layer(net), calls
 
 
-def test_values_of_different_widths_are_lists_of_vectors():
+def test_values_of_different_widths_are_tuples_of_vectors():
     layer, calls = lists()
     layer.eval()
-    ((small, large), _) = layer([calls, calls])
+    outputs = layer([calls, calls])
+    assert type(outputs) is type(outputs[0]) is tuple
+    ((small, large), _) = outputs
     assert (small.shape, large.shape) == ((2,), (50,))
     torch.testing.assert_close(large, layer.w @ layer.table[3])
     large.sum().backward()
     torch.testing.assert_close(layer.table.grad[3], layer.w.sum(0))
-    assert layer([]) == []
+    assert layer([]) == ()
 
 
 def test_dropout_follows_train_and_eval():
@@ -349,8 +351,10 @@ def test_rows_that_do_not_fit_are_errors(words, error, message):
 def test_layers_that_cannot_be_built_are_errors():
     with pytest.raises(ValueError, match="given: expected names of"):
         Layer(NET, build, given=("words",))
-    with pytest.raises(ValueError, match="given: expected a `build`"):
-        Layer(NET, given=("word",))
+    with pytest.raises(ValueError, match="emits: expected a name of .*, got 'words'"):
+        Layer(NET, build, ("word",), emits="words")
+    with pytest.raises(ValueError, match=r"sparse: expected parameters .* of \[\], got 'none.h'"):
+        Layer(NET, build, ("word",), sparse="none.h")
     net = ed.Network()
     record = net.record("r", x=2)
 

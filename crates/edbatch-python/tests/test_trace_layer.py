@@ -281,7 +281,7 @@ def test_copies_and_pickles_of_a_model_with_a_cell(again):
 
 def test_a_network_that_was_read_has_plain_parameters():
     _, cell, layer = tree_lstm()
-    network = pickle.loads(pickle.dumps(layer._shared.network))
+    network = ed.Network.from_json(layer.network.to_json())
     other = Layer(network)
     assert sorted(other.state_dict()) == sorted(layer.state_dict())
     assert type(other.node) is nn.Module
@@ -347,7 +347,12 @@ def test_as_cheap_as_cells_by_hand(tmp_path, capfd):
     engines, figures, graphs = [], [], []
     for number, side in enumerate((layer, hand)):
         network, weights = side._shared.network, ed.Weights(side.state_dict())
-        engine = ed.Engine(network, weights, side._shared.wire, counts=True)
+        word, build = network.records["word"], side._shared.build
+
+        def wire(b, item, word=word, build=build):
+            build(b, item[0], [b.give(word, row) for row in item[1]])
+
+        engine = ed.Engine(network, weights, wire, counts=True)
         engine.run([(tree, x.numpy()) for tree, x in zip(TREES, words(), strict=True)])
         engines.append(engine)
         graphs.append(

@@ -1,0 +1,142 @@
+"""The engines and trainers of a layer."""
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from .._native import Engine, Network, Trainer, Weights, sgd
+
+if TYPE_CHECKING:
+    from ._step import Step
+
+
+class _Shared:
+    """What copies of a layer share: all but its parameters."""
+
+    def __init__(
+        self,
+        network: Network,
+        build: Callable[..., None] | None,
+        given: tuple[str, ...],
+        seed: int,
+        options: dict[str, Any],
+        emits: str | None = None,
+        sparse: tuple[str, ...] = (),
+    ) -> None:
+        self.network, self.build, self.given = network, build, given
+        self.seed, self.options, self.emits, self.sparse = seed, options, emits, sparse
+        self.records = [network.records[name] for name in given]
+        self.emitted = None if emits is None else network.records[emits]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        options = (self.seed, self.options, self.emits, self.sparse)
+        return _Shared, (self.network, self.build, self.given, *options)
+
+
+class _Runs:
+    """The trainers and the engines of a layer, built when they are needed. They are not copied."""
+
+    def __init__(self) -> None:
+        #: Held while a trainer runs: threads take turns.
+        self.lock = threading.RLock()
+        #: By whether values are dropped, and whether given rows have gradients.
+        self.trainers: dict[tuple[bool, bool], Trainer] = {}
+        #: The step whose values each trainer keeps.
+        self.kept: dict[tuple[bool, bool], Step] = {}
+        self.engines = _Engines()
+        #: By user of the parameters: the versions of the tensors that it has, and the refreshes.
+        self.versions: dict[Any, tuple[list[Any], int]] = {}
+        #: Parameters are read again after a refresh.
+        self.refreshed = 0
+        self.steps = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"steps": self.steps}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__()  # type: ignore[misc]
+        self.steps = state["steps"]
+
+    def trainer(self, shared: _Shared, parameters: list[Tensor], key: tuple[bool, bool]) -> Trainer:
+        """Returns a trainer with these parameters. The lock must be held."""
+        changed = self._changed(key, parameters)
+        if key not in self.trainers:
+            drops, given = key
+            self.trainers[key] = Trainer(
+                shared.network,
+                _weights(shared, parameters),
+                shared.build,
+                optimizer=sgd(0.0),
+                given_gradients=given,
+                dropout=drops,
+                seed=shared.seed,
+                **shared.options,
+            )
+        elif changed:
+            self.trainers[key].set_parameters(_weights(shared, parameters))
+        return self.trainers[key]
+
+    def engine(self, shared: _Shared, parameters: list[Tensor]) -> "_Borrowed":
+        """Returns an engine with these parameters that no other thread uses."""
+        with self.lock:
+            if self._changed("engine", parameters) or self.engines.source is None:
+                weights = _weights(shared, parameters)
+                self.engines = _Engines(
+                    Engine(shared.network, weights, shared.build, **shared.options)
+                )
+            return _Borrowed(self.engines)
+
+    def _changed(self, user: Any, parameters: list[Tensor]) -> bool:
+        """True if a tensor was replaced or changed in place since the last time."""
+        versions: list[Any] = [(t, version(t), t.data_ptr()) for t in parameters]
+        before, refreshed = self.versions.get(user, (None, 0))
+        self.versions[user] = versions, self.refreshed
+        same = before is not None and refreshed == self.refreshed and all(
+            old[0] is new[0] and old[1] is not None and old[1:] == new[1:]
+            for old, new in zip(before, versions, strict=True)
+        )
+        return not same
+
+
+class _Engines:
+    """The engines for one state of the parameters."""
+
+    def __init__(self, engine: Engine | None = None) -> None:
+        #: Is forked, and never runs: an engine that runs cannot be forked.
+        self.source = engine and engine.fork()
+        self.free = [engine] if engine else []
+
+
+class _Borrowed:
+    """An engine, taken from the others while it runs."""
+
+    def __init__(self, engines: _Engines) -> None:
+        self.engines = engines
+        assert engines.source is not None
+        self.engine = engines.free.pop() if engines.free else engines.source.fork()
+
+    def __enter__(self) -> Engine:
+        return self.engine
+
+    def __exit__(self, *_: Any) -> None:
+        self.engines.free.append(self.engine)
+
+
+def version(tensor: Tensor) -> int | None:
+    """The number of changes in place. Tensors of `inference_mode` do not count them."""
+    return None if tensor.is_inference() else tensor._version
+
+
+def _weights(shared: _Shared, parameters: list[Tensor]) -> Weights:
+    shapes = shared.network.parameters.items()
+    return Weights(
+        {
+            name: tensor.detach().numpy().reshape(shape)
+            for (name, shape), tensor in zip(shapes, parameters, strict=True)
+        }
+    )
+
+
