@@ -1,0 +1,134 @@
+"""The torch layer beside the Trainer, on kept call lists.
+
+    python packed.py [--trees 64] [--leaves 20] [--hidden 64] [--steps 40]
+
+A binary tree network without tables; its words are given rows. Both sides run the same kept lists
+forward and back, with the parameters set before each step, and without an optimizer. The steps
+alternate. Then engines run lists that were made here, and the same lists after pickling in another
+process. Prints medians of CPU time, and of the ratio of two steps that follow each other.
+"""
+
+import argparse
+import multiprocessing
+import pickle
+import random
+import statistics
+import time
+
+import numpy as np
+import torch
+
+import edbatch as ed
+from edbatch.torch import Layer
+
+
+def network(hidden):
+    net = ed.Network()
+    word, state = net.record("word", x=hidden), net.record("state", h=hidden)
+
+    @net.cell(state)
+    def leaf(c):
+        return (c.parameter("leaf.w", (hidden, hidden)) @ c.one("word", word).x).tanh()
+
+    @net.cell(state)
+    def node(c):
+        (left,), (right,) = c.one("left", state), c.one("right", state)
+        w, u = c.parameter("node.w", (hidden, hidden)), c.parameter("node.u", (hidden, hidden))
+        return (w @ left + u @ right + c.parameter("node.b", hidden)).tanh()
+
+    return net
+
+
+def wire(net, calls, leaves, words, rng):
+    if leaves == 1:
+        return calls.call(net.cells["leaf"], next(words))
+    left = rng.randint(1, leaves - 1)
+    below = [wire(net, calls, count, words, rng) for count in (left, leaves - left)]
+    return calls.call(net.cells["node"], *below)
+
+
+def slots(net, leaves, seed):
+    calls = ed.CallList(net)
+    words = iter(calls.slots(net.records["word"], leaves))
+    calls.emit(wire(net, calls, leaves, words, random.Random(seed)))
+    return calls
+
+
+def given(net, leaves, seed, rows):
+    calls = ed.CallList(net)
+    words = iter([calls.give(net.records["word"], row) for row in rows])
+    calls.emit(wire(net, calls, leaves, words, random.Random(seed)))
+    return calls
+
+
+def pickled(arguments):
+    """Makes lists in another process."""
+    hidden, trees, leaves = arguments
+    net = network(hidden)
+    rows = np.ones((leaves, hidden), np.float32)
+    return pickle.dumps([given(net, leaves, seed, rows) for seed in range(trees)])
+
+
+def compare(ours, theirs, steps):
+    times = []
+    for _ in range(steps):
+        pair = []
+        for side in (ours, theirs):
+            start = time.process_time()
+            side()
+            pair.append(time.process_time() - start)
+        times.append(pair)
+    times = times[3:]
+    medians = [1e3 * statistics.median(of_side) for of_side in zip(*times, strict=True)]
+    return *medians, statistics.median(ours / theirs for ours, theirs in times)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    for name, default in (("trees", 64), ("leaves", 20), ("hidden", 64), ("steps", 40)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    options = parser.parse_args()
+    trees, leaves, hidden = options.trees, options.leaves, options.hidden
+    torch.set_num_threads(1)
+    net = network(hidden)
+    layer = Layer(net, given=("word",))
+    x = torch.randn(trees * leaves, hidden, requires_grad=True)
+    lists = [slots(net, leaves, seed) for seed in range(trees)]
+    weight = torch.ones(trees, hidden)
+
+    def ours():
+        for tensor in (x, *layer.parameters()):
+            tensor.grad = None
+        layer.refresh()
+        layer.packed(lists, x)[0].backward(weight)
+
+    rows = x.detach().numpy().reshape(trees, leaves, hidden)
+    fixed = [given(net, leaves, seed, of_tree) for seed, of_tree in enumerate(rows)]
+    weights = ed.Weights(layer.state_dict())
+    trainer = ed.Trainer(net, weights, optimizer=ed.sgd(0.0), given_gradients=True)
+    ones = list(np.ones((trees, 1, hidden), np.float32))
+
+    def theirs():
+        trainer.set_parameters(weights)
+        trainer.forward(fixed)
+        trainer.backward(ones)
+        trainer.gradients()
+        trainer.clear_gradients()
+
+    packed, of_trainer, ratio = compare(ours, theirs, options.steps)
+    print(f"forward and back: packed {packed:.2f} ms, Trainer {of_trainer:.2f} ms, {ratio:.3f}")
+
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        (text,) = pool.map(pickled, [(hidden, trees, leaves)])
+    others = pickle.loads(text)
+    assert others[0].network is net
+    local = [given(net, leaves, seed, np.ones((leaves, hidden))) for seed in range(trees)]
+    engine = ed.Engine(net, weights)
+    other, own, ratio = compare(
+        lambda: engine.run(others), lambda: engine.run(local), 5 * options.steps
+    )
+    print(f"run: lists of another process {other:.2f} ms, lists made here {own:.2f} ms, {ratio:.3f}")
+
+
+if __name__ == "__main__":
+    main()
