@@ -18,7 +18,7 @@ use crate::record::Record;
 use crate::{arrays, errors};
 
 /// The records, each once; an array `[rows, width]` for each; the offsets of inputs in each, if not
-/// by slots; the record of all emitted values, if fixed; and true if `build` gets lists, not ranges.
+/// by slots; the record of all emitted values, if fixed; and if `build` gets lists, not ranges.
 /// `edbatch.torch` checks shapes and offsets.
 pub(crate) type Arguments<'py> = (
     Vec<Bound<'py, Record>>,

@@ -14,7 +14,7 @@ BLOCK = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/from-pytorch.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/from-pytorch.md", "docs/torch.md"])
 def test_blocks_run_in_order(page):
     blocks = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
     has_torch = importlib.util.find_spec("torch") is not None

@@ -21,6 +21,10 @@ const NOTEBOOKS: [(&str, Option<&str>); 4] = [
     ("docs/notebooks/4_traced_modules.ipynb", Some("torch")),
 ];
 
+/// Environments with PyTorch, by name: the oldest version that works, and the newest.
+const WITH_TORCH: [(&str, &[&str]); 2] =
+    [("torch-oldest", &["torch==2.2.2", "numpy<2"]), ("torch-newest", &["torch", "numpy>=2"])];
+
 /// Imports the package, prints its version, and lists the other packages of the environment.
 const FRESH: &str = "\
 import importlib.metadata as m, edbatch
@@ -86,7 +90,28 @@ pub(super) fn pass(skips: &Skips) -> Result<bool, Failure> {
             return Ok(false);
         }
     }
-    runs_alone(&wheel)
+    Ok(runs_alone(&wheel)? && with_torch(&wheel, skips)?)
+}
+
+/// Runs the tests that need PyTorch with several versions of it.
+fn with_torch(wheel: &Path, skips: &Skips) -> Result<bool, Failure> {
+    for (name, packages) in WITH_TORCH {
+        let made = python(name).exists() || environment(name).status()?.success();
+        let mut install = pip(name, &["install", "--timeout", "10", "--retries", "1"]);
+        if !made || !succeeds(install.args(packages).args(["hypothesis", "pytest"])) {
+            skips.note(name, &format!("{} cannot be installed", packages.join(" ")))?;
+            continue;
+        }
+        let mut install = pip(name, &["install", "--force-reinstall", "--no-deps"]);
+        let mut tests = Command::new(python(name));
+        tests.args(["-m", "pytest", "-q", "-m", "smoke or not smoke", "-k", "torch or trace"]);
+        skips.collect_from(tests.current_dir(root().join(PACKAGE)));
+        println!("-- {tests:?}");
+        if !install.arg(wheel).status()?.success() || !tests.status()?.success() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Builds the wheel, and checks its size.

@@ -64,8 +64,8 @@ impl CallList {
         CallErrorReason::Slots { rows, record: self.network().fields(record).name.clone() }
     }
 
-    /// Appends the list like [`append_to`](Self::append_to). `rows` has the elements of slots, value
-    /// after value, for each entry of [`slots`](Self::slots).
+    /// Appends the list like [`append_to`](Self::append_to). `rows` has the elements of each entry
+    /// of [`slots`](Self::slots), value after value.
     ///
     /// # Errors
     /// Like [`append_to`](Self::append_to). A list that carries values is an error.
