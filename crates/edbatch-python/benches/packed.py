@@ -104,12 +104,13 @@ def main():
 
     rows = x.detach().numpy().reshape(trees, leaves, hidden)
     fixed = [given(net, leaves, seed, of_tree) for seed, of_tree in enumerate(rows)]
-    weights = ed.Weights(layer.state_dict())
+    arrays = {name: tensor.numpy() for name, tensor in layer.state_dict().items()}
+    weights = ed.Weights(arrays)
     trainer = ed.Trainer(net, weights, optimizer=ed.sgd(0.0), given_gradients=True)
     ones = list(np.ones((trees, 1, hidden), np.float32))
 
     def theirs():
-        trainer.set_parameters(weights)
+        trainer.set_parameters(ed.Weights(arrays))
         trainer.forward(fixed)
         trainer.backward(ones)
         trainer.gradients()

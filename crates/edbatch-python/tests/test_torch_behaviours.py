@@ -396,7 +396,7 @@ class TestCopies:
 
         l = Layer(NET, None)
         state = {k: v for k, v in l.__dict__.items() if k not in ("_shared", "_runs", "_traced")}
-        old = Old(state, (NET, None, (), 3, {"threads": 1, "policy": None}))
+        old = Old(state, (NET, None, ("word",), 3, {"threads": 1, "policy": None}))
         stored = pickle.dumps(old)
         assert b"edbatch.torch" in stored and b"edbatch.torch.layer" not in stored
         loaded = pickle.loads(stored)
@@ -404,7 +404,6 @@ class TestCopies:
         for one, other in zip(loaded.parameters(), l.parameters(), strict=True):
             assert torch.equal(one, other)
         lists, x = slot_lists(), matrix()
-        loaded._shared.given, loaded._shared.records = ("word",), [WORD]
         close(loaded.packed(lists, x)[0], reference(named(l), x))
         new = pickle.loads(pickle.dumps(l))
         assert pickle.dumps(l).count(b"edbatch.torch") and new.network is NET

@@ -1,5 +1,6 @@
 """The engines and trainers of a layer."""
 
+import math
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from .._native import Engine, Network, Trainer, Weights, sgd
+from .._native import Engine, Network, Record, Trainer, Weights, sgd
 
 if TYPE_CHECKING:
     from ._step import Step
@@ -30,10 +31,18 @@ class _Shared:
         self.seed, self.options, self.emits, self.sparse = seed, options, emits, sparse
         self.records = [network.records[name] for name in given]
         self.emitted = None if emits is None else network.records[emits]
+        #: For each record of given rows: its name, its number of elements, and its shapes.
+        self.rows = [(each.name, width(each), list(each.fields.values())) for each in self.records]
+        self.shapes = list(network.parameters.items())
 
     def __reduce__(self) -> tuple[Any, ...]:
         options = (self.seed, self.options, self.emits, self.sparse)
         return _Shared, (self.network, self.build, self.given, *options)
+
+
+def width(record: Record) -> int:
+    """The number of elements of all fields of a record."""
+    return sum(math.prod(shape) for shape in record.fields.values())
 
 
 class _Runs:
@@ -131,11 +140,10 @@ def version(tensor: Tensor) -> int | None:
 
 
 def _weights(shared: _Shared, parameters: list[Tensor]) -> Weights:
-    shapes = shared.network.parameters.items()
     return Weights(
         {
             name: tensor.detach().numpy().reshape(shape)
-            for (name, shape), tensor in zip(shapes, parameters, strict=True)
+            for (name, shape), tensor in zip(shared.shapes, parameters, strict=True)
         }
     )
 

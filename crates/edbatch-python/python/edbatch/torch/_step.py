@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ._runs import _Runs, _Shared
+from ._runs import _Runs, _Shared, width
 
 _SPARSE_IN_DDP = (
     "edbatch.torch.Layer: sparse gradients ({}) do not work in DistributedDataParallel: put the "
@@ -66,9 +66,10 @@ class Step:
 
     def _shapes(self, outputs: tuple[Any, Any, Any]) -> Any:
         elements, self.ends, widths = outputs
-        first = widths[0] if len(widths) else 0
-        if (widths == first).all():
-            return elements.reshape(len(widths), first)
+        # For few rows, a set is faster than NumPy.
+        few = len(widths) < 256
+        if (len(set(widths.tolist())) if few else len(np.unique(widths))) <= 1:
+            return elements.reshape(len(widths), widths[0] if len(widths) else 0)
         self.widths = widths
         if self.packed:
             got = sorted(set(widths.tolist()))
@@ -113,8 +114,10 @@ class Step:
         """Returns the gradients of the parameters and of the given rows."""
         if self.shared.sparse and self.in_ddp:
             raise RuntimeError(_SPARSE_IN_DDP.format(", ".join(self.shared.sparse)))
-        flat = [gradient.detach().reshape(-1) for gradient in outputs]
-        elements = (torch.cat(flat) if len(flat) > 1 else flat[0].contiguous()).numpy()
+        if len(outputs) == 1:
+            elements = outputs[0].detach().numpy()
+        else:
+            elements = torch.cat([gradient.detach().reshape(-1) for gradient in outputs]).numpy()
         key = (self.drops, given)
         with self.runs.lock:
             if self.runs.kept.get(key) is not self:
@@ -128,22 +131,17 @@ class Step:
             trainer.clear_gradients()
         named = [
             _gradient(of_parameters[name], tensor)
-            for name, tensor in zip(self.shared.network.parameters, parameters, strict=True)
+            for (name, _), tensor in zip(self.shared.shapes, parameters, strict=True)
         ]
         if not given:
             return named, [None] * len(rows)
         of_rows = zip(of_given, rows, strict=True)
-        return named, [torch.from_numpy(array).reshape(each.shape) for array, each in of_rows]
-
-
-def width(record: Any) -> int:
-    """The number of elements of all fields of a record."""
-    return sum(int(np.prod(shape)) for shape in record.fields.values())
+        return named, [torch.from_numpy(array.reshape(each.shape)) for array, each in of_rows]
 
 
 def _gradient(gradient: Any, tensor: Tensor) -> Tensor:
     if not isinstance(gradient, tuple):
-        return torch.from_numpy(gradient).reshape(tensor.shape)
+        return torch.from_numpy(gradient.reshape(tensor.shape))
     rows, values = gradient
     order = np.argsort(rows)
     indices = torch.from_numpy(rows[order].astype(np.int64))

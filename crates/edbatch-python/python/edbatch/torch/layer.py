@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from .._native import CallError, Network, Record, Weights, save
 from .._trace.tensors import _is_hook, of_network, write
-from ._runs import _Runs, _Shared
-from ._step import Nothing, Run, Step, width
+from ._runs import _Runs, _Shared, width
+from ._step import Nothing, Run, Step
 from ._tables import check_tables
 
 _REASON = (
@@ -204,10 +204,10 @@ class Layer(nn.Module):
                 f"forward: expected rows for the records {list(shared.given)}, got {len(given)} lists"
             )
         joined, offsets = [], []
-        for record, rows in zip(shared.records, given, strict=True):
+        for record, rows in zip(shared.rows, given, strict=True):
             if len(rows) != len(inputs):
                 raise ValueError(
-                    f"given {record.name}: expected a tensor for each of {len(inputs)} inputs, got "
+                    f"given {record[0]}: expected a tensor for each of {len(inputs)} inputs, got "
                     f"{len(rows)}"
                 )
             tensors = [_rows(record, tensor) for tensor in rows]
@@ -223,7 +223,7 @@ class Layer(nn.Module):
                 f"packed: expected rows for the records {list(self._shared.given)}, got "
                 f"{len(given)} tensors"
             )
-        rows = [_rows(record, tensor) for record, tensor in zip(records, given, strict=True)]
+        rows = [_rows(*each) for each in zip(self._shared.rows, given, strict=True)]
         of_records = _offsets(offsets, records, rows, len(inputs))
         if not inputs:
             return self._empty(rows)
@@ -335,22 +335,22 @@ def _checked(what: str, tensor: Any) -> Tensor:
     return tensor
 
 
-def _rows(record: Any, tensor: Any) -> Tensor:
+def _rows(record: tuple[str, int, list[tuple[int, ...]]], tensor: Any) -> Tensor:
     """Given rows in float32, as `[rows, width]` also if the only field is a matrix."""
-    name, size = record.name, width(record)
+    name, size, shapes = record
     if isinstance(tensor, Tensor) and tensor.dtype in (torch.float16, torch.bfloat16):
         tensor = tensor.float()
     tensor = _checked("given", tensor)
-    shapes = list(record.fields.values())
-    if len(shapes) == 1 and tensor.shape[1:] == shapes[0] and tensor.dim() == 3:
+    shape = tensor.shape
+    if len(shape) == 2 and shape[1] == size:
+        return tensor
+    if len(shapes) == 1 and len(shape) == 3 and shape[1:] == shapes[0]:
         return tensor.reshape(len(tensor), size)
-    if tensor.dim() != 2 or tensor.shape[1] != size:
-        expected = list(shapes[0]) if len(shapes) == 1 else [size]
-        raise CallError(
-            f"give of record {name}: expected an array of shape {expected} for each row, got "
-            f"{list(tensor.shape)} for all"
-        )
-    return tensor
+    expected = list(shapes[0]) if len(shapes) == 1 else [size]
+    raise CallError(
+        f"give of record {name}: expected an array of shape {expected} for each row, got "
+        f"{list(shape)} for all"
+    )
 
 
 def _offsets(
