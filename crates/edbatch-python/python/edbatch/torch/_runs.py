@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
 from .._native import Engine, Network, Record, Trainer, Weights, sgd
