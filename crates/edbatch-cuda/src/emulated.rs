@@ -157,10 +157,7 @@ impl Device for Emulated {
     }
 
     fn fill(&self, memory: &HostMemory, words: &[u32]) -> Result<(), CudaError> {
-        if words.len() > memory.words {
-            let (what, max) = ("words to fill memory with", memory.words);
-            return Err(CudaError::OutOfRange { what, max, got: words.len() });
-        }
+        CudaError::check_range("words to fill memory with", memory.words, words.len())?;
         self.call();
         // SAFETY: the allocation has at least this many words, and nothing refers to them: by the
         // contract of `Device`, no slice of `host` is in use while memory is filled.
@@ -169,10 +166,7 @@ impl Device for Emulated {
     }
 
     fn copy(&self, from: &HostMemory, to: &HostMemory, words: usize) -> Result<(), CudaError> {
-        let max = from.words.min(to.words);
-        if words > max {
-            return Err(CudaError::OutOfRange { what: "words to copy", max, got: words });
-        }
+        CudaError::check_range("words to copy", from.words.min(to.words), words)?;
         self.call();
         // SAFETY: both allocations have at least this many words, and by the contract of `Device`
         // no launch accesses them.
@@ -182,10 +176,7 @@ impl Device for Emulated {
 
     fn read(&self, memory: &HostMemory, first: usize, to: &mut [u32]) -> Result<(), CudaError> {
         let end = first.saturating_add(to.len());
-        if end > memory.words {
-            let (what, max) = ("words to read", memory.words);
-            return Err(CudaError::OutOfRange { what, max, got: end });
-        }
+        CudaError::check_range("words to read", memory.words, end)?;
         self.call();
         // SAFETY: the words are within the allocation, and by the contract of `Device` no launch
         // writes them.
@@ -242,14 +233,8 @@ impl Device for Emulated {
     ) -> Result<(), CudaError> {
         let Properties { sms, shared_bytes: max, .. } = self.properties;
         let (blocks, sms) = (teams * arguments.blocks as usize, sms as usize);
-        if blocks > sms {
-            let what = "blocks that run at the same time";
-            return Err(CudaError::OutOfRange { what, max: sms, got: blocks });
-        }
-        if shared_bytes > max {
-            let what = "bytes of shared memory";
-            return Err(CudaError::OutOfRange { what, max, got: shared_bytes });
-        }
+        CudaError::check_range("blocks that run at the same time", sms, blocks)?;
+        CudaError::check_range("bytes of shared memory", max, shared_bytes)?;
         let (seed, absent) = (self.next_seed(), self.absent.load(Ordering::Relaxed));
         // SAFETY: the arguments have the layout of `team.h` and at least `teams` parts; by the
         // contract of `Device` the source accesses only the memory that they name.

@@ -122,6 +122,11 @@ pub enum CudaError {
 }
 
 impl CudaError {
+    /// Fails if an argument is too large.
+    pub(crate) fn check_range(what: &'static str, max: usize, got: usize) -> Result<(), Self> {
+        if got > max { Err(Self::OutOfRange { what, max, got }) } else { Ok(()) }
+    }
+
     /// Returns the CUDA error inside of a backend's error.
     #[must_use]
     pub fn of(error: &BackendError) -> Option<&Self> {

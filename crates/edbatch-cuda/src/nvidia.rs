@@ -216,10 +216,7 @@ impl Device for Nvidia {
     }
 
     fn fill(&self, memory: &NvidiaMemory, words: &[u32]) -> Result<(), CudaError> {
-        if words.len() > memory.words {
-            let (what, max) = ("words to fill memory with", memory.words);
-            return Err(CudaError::OutOfRange { what, max, got: words.len() });
-        }
+        CudaError::check_range("words to fill memory with", memory.words, words.len())?;
         if let Some(host) = memory.host {
             self.wait()?;
             // SAFETY: the allocation has at least this many words, and nothing refers to them: all
@@ -237,10 +234,7 @@ impl Device for Nvidia {
     }
 
     fn copy(&self, from: &NvidiaMemory, to: &NvidiaMemory, words: usize) -> Result<(), CudaError> {
-        let max = from.words.min(to.words);
-        if words > max {
-            return Err(CudaError::OutOfRange { what: "words to copy", max, got: words });
-        }
+        CudaError::check_range("words to copy", from.words.min(to.words), words)?;
         self.bind()?;
         let (bytes, stream) = (4 * words, self.stream.cu_stream());
         // SAFETY: both allocations have at least this many words, and by the contract of `Device`
@@ -252,10 +246,7 @@ impl Device for Nvidia {
 
     fn read(&self, memory: &NvidiaMemory, first: usize, to: &mut [u32]) -> Result<(), CudaError> {
         let end = first.saturating_add(to.len());
-        if end > memory.words {
-            let (what, max) = ("words to read", memory.words);
-            return Err(CudaError::OutOfRange { what, max, got: end });
-        }
+        CudaError::check_range("words to read", memory.words, end)?;
         self.bind()?;
         let (from, stream) = (memory.address + 4 * first as u64, self.stream.cu_stream());
         // SAFETY: the words are within the allocation, and `to` outlives the copy, because the

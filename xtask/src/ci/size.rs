@@ -22,7 +22,7 @@ const MAX_LIBRARIES: usize = 70_710;
 const MAX_BENCHES: usize = 13_545;
 
 /// The limit for the workspace with its tests, so that moving code does not escape the count.
-const MAX_WORKSPACE: usize = 126_670;
+const MAX_WORKSPACE: usize = 126_691;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {

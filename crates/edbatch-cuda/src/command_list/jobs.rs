@@ -76,24 +76,14 @@ impl CommandList {
                     let Some(number) = table.of(of_step).nth(phase) else { continue };
                     let slices = table.entries()[number as usize].slices;
                     let operands = plan.operands_of(index);
-                    let (calls, out, scratch) = (of_step.calls, of_step.out, scratch[index]);
-                    words.extend([
-                        number,
-                        calls,
-                        out,
-                        scratch,
-                        slices,
-                        operands.len() as u32,
-                        0,
-                        0,
-                    ]);
+                    words.extend([number, of_step.calls, of_step.out, scratch[index]]);
+                    words.extend([slices, operands.len() as u32, 0, 0]);
                     words.extend(operands.iter().flat_map(|operand| match *operand {
                         Operand::Unread => [0, 0],
                         Operand::Span { first, stride } => [first, stride],
                         Operand::List { start } => [lists + start, LIST],
-                        Operand::Table { start } | Operand::Hoisted { start } => {
-                            [rows + start, LIST]
-                        }
+                        Operand::Table { start } => [rows + start, LIST],
+                        Operand::Hoisted { start } => [rows + start, LIST],
                         Operand::Many { ends, rows } => [lists + ends, lists + rows],
                         Operand::Folded { start } => [rows + start, FOLDED],
                     }));

@@ -72,9 +72,7 @@ impl Aligned {
         }
         Ok(())
     }
-}
 
-impl Aligned {
     /// Makes the slice at least `len` long and keeps its contents. Grows to twice its length if
     /// the system has the memory, so that repeated growth copies each element a few times at most.
     ///
