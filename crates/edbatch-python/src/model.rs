@@ -23,7 +23,7 @@ pub(crate) struct Wired {
 /// An input of a run.
 pub(crate) struct Input {
     pub(crate) wiring: Wiring,
-    /// The given rows of the run, and those of its slots.
+    /// The given rows of the run, and the places of its slots' rows.
     pub(crate) given: Option<Placed>,
     /// The relative cost.
     pub(crate) work: usize,

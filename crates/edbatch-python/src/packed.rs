@@ -211,7 +211,7 @@ impl Packed {
         elements.is_empty().then_some(all)
     }
 
-    /// Returns the gradients of the given rows of each record, from those of all given values.
+    /// Collects the gradients of the given rows of each record from all given values.
     pub(crate) fn given_gradients(&self, of_given: Vec<Rows>) -> Vec<Vec<f32>> {
         let zeros = self.given.iter().map(|elements| vec![0.0; elements.len()]);
         let mut gradients: Vec<Vec<f32>> = zeros.collect();

@@ -247,8 +247,8 @@ impl Trainer {
         Ok(outputs)
     }
 
-    /// Like `backward` after `_forward_packed`, for the gradients of all elements. Returns those of
-    /// all given rows, a vector for each record.
+    /// Like `backward` after `_forward_packed`, for the gradients of all elements. Returns a vector
+    /// for each record: the gradients of its given rows.
     #[pyo3(signature = (gradients, /))]
     fn _backward_packed<'py>(
         &self,
