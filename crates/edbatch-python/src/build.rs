@@ -74,6 +74,13 @@ impl Build {
 
 #[pymethods]
 impl Build {
+    /// Raises CallError: `edbatch.torch.Layer` gives the rows of a `build`.
+    fn slots(&self, record: &Bound<'_, PyAny>, count: &Bound<'_, PyAny>) -> PyResult<()> {
+        let _ = (record, count);
+        let text = "slots: expected a CallList, got a Build, whose rows `packed` gives";
+        Err(CallError::new_err(text))
+    }
+
     /// Waits until a value is computed: `array = await b.fetch(v)`, or with values that are used
     /// after it, `array, h = await b.fetch(v, h)`. All other values end. If a value has
     /// several fields, the array holds them in order.

@@ -12,7 +12,6 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyRange, PyTuple};
 
-use crate::build::Build;
 use crate::cell::Cell;
 use crate::errors::{self, CallError, FileError};
 use crate::from_arrays::{self, Arrays, Given};
@@ -263,11 +262,6 @@ impl CallList {
         count: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyRange>> {
         let record = record.get();
-        if slf.is_instance_of::<Build>() {
-            return Err(CallError::new_err(
-                "slots: expected a CallList, got a Build: `packed` gives its rows, as arguments",
-            ));
-        }
         let count = int(count, || format!("slots of record {}", record.name), "a count")?;
         let Self { list, numbers, .. } = &mut *slf.try_borrow_mut()?;
         record.check(numbers.network.get())?;

@@ -205,7 +205,7 @@ impl Engine {
         let all = results.len();
         let results = results.into_iter().enumerate();
         let each = results.map(|(input, rows)| rows.map_err(|error| noted(py, error, input, all)));
-        let (packed, elements) = Packed::of(rows, &[], each.collect::<PyResult<Vec<Rows>>>()?);
+        let (packed, elements) = Packed::of(rows, vec![], each.collect::<PyResult<Vec<Rows>>>()?);
         packed.outputs(py, elements)
     }
 

@@ -13,7 +13,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyRange, PyTuple};
 
 use crate::errors::CallError;
-use crate::model::Input;
 use crate::record::Record;
 use crate::{arrays, errors};
 
@@ -41,6 +40,7 @@ pub(crate) struct Given {
 
 /// The elements of the rows of each record.
 type Elements = Arc<Vec<Vec<f32>>>;
+type Places = Vec<Vec<Place>>;
 
 /// The given rows of a run, and the places of an input's rows.
 pub(crate) type Placed = (Elements, Vec<Place>);
@@ -161,22 +161,20 @@ impl Given {
 /// The shapes of a packed run, for the way back.
 pub(crate) struct Packed {
     given: Elements,
-    places: Vec<Vec<Place>>,
+    places: Places,
     /// The ends of the rows of each input in the array of its elements.
     ends: Vec<Vec<usize>>,
 }
 
 impl Packed {
     /// Joins the outputs of all inputs.
-    pub(crate) fn of(given: Elements, inputs: &[Input], outputs: Vec<Rows>) -> (Self, Vec<f32>) {
+    pub(crate) fn of(given: Elements, places: Places, outputs: Vec<Rows>) -> (Self, Vec<f32>) {
         let (mut elements, mut ends) = (vec![], Vec::with_capacity(outputs.len()));
         for rows in outputs {
             let (of_input, of_rows) = rows.into_parts();
             elements.extend_from_slice(&of_input);
             ends.push(of_rows);
         }
-        let placed = inputs.iter().filter_map(|input| input.given.as_ref());
-        let places = placed.map(|(_, places)| places.clone()).collect();
         (Self { given, places, ends }, elements)
     }
 

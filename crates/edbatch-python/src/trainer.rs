@@ -240,7 +240,8 @@ impl Trainer {
         let given = Given::read(inputs.py(), given)?;
         let rows = given.rows.clone();
         let (packed, elements) = self.with(inputs, Some(given), |trainer, inputs| {
-            Ok(Packed::of(rows, inputs, trainer.forward(inputs)?))
+            let placed = inputs.iter().filter_map(|input| Some(input.given.as_ref()?.1.clone()));
+            Ok(Packed::of(rows, placed.collect(), trainer.forward(inputs)?))
         })?;
         let outputs = packed.outputs(inputs.py(), elements)?;
         *self.packed.lock().unwrap_or_else(PoisonError::into_inner) = Some(packed);

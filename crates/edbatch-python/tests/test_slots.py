@@ -111,5 +111,5 @@ def test_invalid_slots():
     def build(b, x):
         b.slots(model.word, 1)  # HERE
 
-    with raises(ed.CallError, "slots: expected a CallList, got a Build: `packed` gives its rows"):
+    with raises(ed.CallError, "slots: expected a CallList, got a Build, whose rows `packed` gives"):
         ed.Engine(model.net, ed.Weights.random(model.net), build).run([0])

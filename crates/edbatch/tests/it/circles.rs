@@ -19,7 +19,7 @@ const CIRCLES: [(&str, &str); 5] = [
     // The planner plans distinct lifetimes by planning again.
     ("crates/edbatch-layout", "distinct planner"),
     // Classes of Python that return each other.
-    ("crates/edbatch-python", "cell network operand tensor values"),
+    ("crates/edbatch-python", "cell network operand record tensor values"),
     // The parts of the trait of training.
     ("crates/edbatch-runtime", "backend/state backend/training backend/update"),
     // A tree, its nodes, and the walks over them.
