@@ -173,13 +173,62 @@ impl Session {
         self.reserve_pending(1)?;
         try_reserve(&mut self.places, 1)?;
         try_reserve(&mut self.host, elements.len())?;
-        let value = self.graph.try_give(record).map_err(|reason| match reason {
-            CallErrorReason::Full => SessionError::Give(GiveError::TooMany),
-            _ => out_of_memory(size_of::<RecordId>() * (self.graph.given().len() + 1)),
-        })?;
+        let value = self.give_to_graph(record)?;
         self.places.push(GivenPlace::Host);
         self.host.extend_from_slice(elements);
         Ok(self.add(value))
+    }
+
+    /// Adds values of the caller, all of them or none, and appends them to `results`. `elements` has
+    /// the elements of all values, each as [`give`](Self::give) takes them.
+    ///
+    /// # Errors
+    /// Like [`give`](Self::give), and if the elements are no whole number of values. `results` is
+    /// then unchanged.
+    pub fn give_many(
+        &mut self,
+        record: RecordId,
+        elements: &[f32],
+        results: &mut Vec<Handle>,
+    ) -> Result<(), SessionError> {
+        check_given(&self.graph, record, None).map_err(SessionError::Give)?;
+        let fields = &self.network().fields(record).fields;
+        let width = fields.iter().map(|field| field.shape.elements()).sum::<usize>();
+        let (count, rest) = (elements.len() / width, elements.len() % width);
+        if rest != 0 {
+            let checked = check_given(&self.graph, record, Some(rest));
+            return checked.map_err(SessionError::Give);
+        }
+        self.reserve_pending(count)?;
+        try_reserve(&mut self.places, count)?;
+        try_reserve(&mut self.host, elements.len())?;
+        self.made.clear();
+        try_reserve(&mut self.made, count)?;
+        try_reserve(results, count)?;
+        let before = self.before();
+        for _ in 0..count {
+            match self.give_to_graph(record) {
+                Ok(value) => self.made.push(value),
+                Err(error) => {
+                    self.take_back(before);
+                    return Err(error);
+                }
+            }
+        }
+        self.places.extend(std::iter::repeat_n(GivenPlace::Host, count));
+        self.host.extend_from_slice(elements);
+        for index in 0..count {
+            results.push(self.add(self.made[index]));
+        }
+        Ok(())
+    }
+
+    /// Makes a given value of the graph.
+    fn give_to_graph(&mut self, record: RecordId) -> Result<Value, SessionError> {
+        self.graph.try_give(record).map_err(|reason| match reason {
+            CallErrorReason::Full => SessionError::Give(GiveError::TooMany),
+            _ => out_of_memory(size_of::<RecordId>() * (self.graph.given().len() + 1)),
+        })
     }
 
     /// Makes room for more pending values.

@@ -154,6 +154,27 @@ fn given_values_return_all_bits() {
 }
 
 #[test]
+fn values_given_together_are_those_given_one_by_one_or_none() {
+    let mut session = session();
+    let elements: Vec<f32> = (0..3 * WIDTH).map(|index| index as f32 / 7.0).collect();
+    let mut given = vec![AXIOM];
+    session.give_many(CLAUSE, &elements, &mut given).unwrap();
+    session.give_many(CLAUSE, &[], &mut given).unwrap();
+    let before = session.statistics();
+    for rest in [1, WIDTH - 1, WIDTH + 1] {
+        let error = session.give_many(CLAUSE, &elements[..rest], &mut given).unwrap_err();
+        assert!(matches!(error, SessionError::Give(_)), "{error}");
+    }
+    assert!(session.give_many(RecordId(9), &elements, &mut given).is_err());
+    assert_eq!((session.statistics(), given.len(), before.pending), (before, 4, 3));
+    let one = session.give(CLAUSE, &elements[WIDTH..2 * WIDTH]).unwrap();
+    let [a, b] = [given[2], one].map(|of| session.call(INFER, &[3], &[of]).unwrap());
+    session.run().unwrap();
+    assert_eq!(fetch(&session, &given[1..]), bits(&elements));
+    assert_eq!(fetch(&session, &[a]), fetch(&session, &[b]));
+}
+
+#[test]
 fn initial_values_always_exist_and_cannot_be_released() {
     let mut session = session();
     assert_eq!((AXIOM.to_bits(), Handle::initial(1).to_bits()), (-1, -2));
