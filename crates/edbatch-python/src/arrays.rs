@@ -52,6 +52,22 @@ pub(crate) fn integers<T: Element + Copy, E: PyTypeInfo>(
     Ok(converted.cast_into::<PyArray1<T>>()?.to_vec()?)
 }
 
+/// Reads 64-bit integers of one or two dimensions, in C order. Returns their shape, too.
+///
+/// # Errors
+/// Like [`integers`].
+pub(crate) fn integer_rows<E: PyTypeInfo>(
+    name: &str,
+    object: &Bound<'_, PyAny>,
+) -> PyResult<(Vec<i64>, Vec<usize>)> {
+    let py = object.py();
+    let arguments = (name, object, i64::get_dtype(py), py.get_type::<E>(), 2);
+    let converted = function(py, "integers")?.call1(arguments)?;
+    let array = converted.cast_into::<PyArrayDyn<i64>>()?;
+    let shape = array.shape().to_vec();
+    Ok((array.to_vec()?, shape))
+}
+
 /// Returns the names and the arrays of a mapping.
 pub(crate) fn items<'py>(
     what: &str,
@@ -72,6 +88,15 @@ fn function<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
 /// widths differ. Without a copy, except for such a list.
 pub(crate) fn of_rows(py: Python<'_>, rows: Rows) -> PyResult<Bound<'_, PyAny>> {
     let (elements, ends) = rows.into_parts();
+    of_parts(py, elements, &ends)
+}
+
+/// Like [`of_rows`], from the elements of all rows and the end of each.
+pub(crate) fn of_parts<'py>(
+    py: Python<'py>,
+    elements: Vec<f32>,
+    ends: &[usize],
+) -> PyResult<Bound<'py, PyAny>> {
     let width = ends.first().copied().unwrap_or(0);
     if ends.iter().zip(1..).all(|(&end, row)| end == row * width) {
         let array = Array2::from_shape_vec((ends.len(), width), elements);
@@ -79,7 +104,7 @@ pub(crate) fn of_rows(py: Python<'_>, rows: Rows) -> PyResult<Bound<'_, PyAny>> 
         return Ok(PyArray2::from_owned_array(py, array).into_any());
     }
     let starts = [0].into_iter().chain(ends.iter().copied());
-    let vectors = starts.zip(&ends).map(|(start, &end)| vector(py, &elements[start..end]));
+    let vectors = starts.zip(ends).map(|(start, &end)| vector(py, &elements[start..end]));
     Ok(PyList::new(py, vectors)?.into_any())
 }
 

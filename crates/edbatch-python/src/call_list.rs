@@ -1,7 +1,7 @@
 //! Call lists: the calls of one input, checked while they are made.
 
 mod numbers;
-mod operands;
+pub(crate) mod operands;
 
 use std::mem;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::ints::{int, ready, row};
 use crate::network::Network;
 use crate::record::Record;
 pub(crate) use numbers::Numbers;
-use operands::{Operand, as_ints, place};
+use operands::{Operand, as_ints, check_count, place};
 
 /// The calls of one input, with the values that it gives and emits. It can be run again and again,
 /// and pickled.
@@ -194,15 +194,7 @@ impl CallList {
         }
         let first = [first.0, second.0, third.0];
         let operands = || first.iter().copied().flatten().chain(more.iter_borrowed());
-        let expected = cell.tables.len() + cell.ports.len();
-        let got = first.iter().flatten().count() + more.len();
-        if got != expected {
-            let name = &cell.name;
-            let (s, each) = (if expected == 1 { "" } else { "s" }, cell.operands());
-            return Err(CallError::new_err(format!(
-                "call of {name}: expected {expected} operand{s} ({each}), got {got}"
-            )));
-        }
+        check_count(cell, first.iter().flatten().count() + more.len())?;
         if !this.read_operands(cell, operands())? {
             drop(this);
             let ints = as_ints(slf.py(), cell, operands())?;

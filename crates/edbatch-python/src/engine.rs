@@ -21,6 +21,7 @@ use crate::network::Network;
 use crate::options::{Device, Options, policy_of};
 use crate::packed::{self, Given, Packed};
 use crate::report::{Graph, Outcome, Report, Schedule, Statistics};
+use crate::session::Threads;
 use crate::signals::Signals;
 use crate::stream::Stream;
 use crate::weights::Weights;
@@ -80,6 +81,16 @@ impl Engine {
         let threads = (self.threads > 1 || self.on_device).then_some(self.process);
         let instead = "use `fork()`, an engine for another thread on the same weights";
         exclusive::lock(&self.engine, threads, "engine", instead)
+    }
+
+    /// Returns an empty session, and the process that has its threads, if it has any.
+    pub(crate) fn session(
+        &self,
+        options: edbatch::SessionOptions,
+    ) -> PyResult<(edbatch::Session, Threads)> {
+        let session = self.lock()?.session(options).map_err(errors::engine)?;
+        let own = (self.threads > 1).then_some(self.process);
+        Ok((session, Threads { own, device: self.on_device.then_some(self.process) }))
     }
 
     /// Wires inputs, and runs them without the interpreter.

@@ -5,7 +5,7 @@ use std::path::Path;
 use edbatch::graph::{self, CallErrorReason};
 use edbatch::models::{BuildError, GiveError};
 use edbatch::runtime::{BackendError, ParameterError};
-use edbatch::{EngineError, InputError, LoadError, RunError};
+use edbatch::{EngineError, InputError, LoadError, RunError, SessionError};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -95,6 +95,27 @@ pub(crate) fn run(error: RunError) -> PyErr {
         RunError::Backend(error) => backend(error),
         RunError::Input { error, .. } => input(error),
         _ => PyValueError::new_err(error.to_string()),
+    }
+}
+
+/// Converts the error of a session. `place` names the call or the operand, if there is one.
+pub(crate) fn session(error: SessionError, place: Option<String>) -> PyErr {
+    let text = match place {
+        Some(place) => format!("{place}: {error}"),
+        None => error.to_string(),
+    };
+    match error {
+        SessionError::Call(error) | SessionError::CallOf { error, .. } => match error.reason {
+            CallErrorReason::Memory { .. } => PyMemoryError::new_err(text),
+            _ => CallError::new_err(text),
+        },
+        SessionError::Run(error) => match error {
+            RunError::Memory { .. } | RunError::Backend(BackendError::Memory { .. }) => {
+                PyMemoryError::new_err(text)
+            }
+            error => run(error),
+        },
+        _ => CallError::new_err(text),
     }
 }
 

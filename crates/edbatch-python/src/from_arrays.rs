@@ -1,5 +1,7 @@
 //! Call lists and given values from arrays, and back.
 
+use std::borrow::Cow;
+
 use edbatch::graph::{Dag, Kind, NodeId, Source, Value};
 use edbatch::models;
 use edbatch::runtime::try_memory;
@@ -163,17 +165,18 @@ impl<'py> Given<'py> {
         Ok(Self(arrays))
     }
 
+    /// Returns the elements of all fields.
+    pub(crate) fn elements(&self) -> Cow<'_, [f32]> {
+        let slice = |index: usize| self.0[index].as_slice().expect("C order");
+        match self.0.len() {
+            1 => Cow::Borrowed(slice(0)),
+            arrays => (0..arrays).flat_map(|index| slice(index).to_vec()).collect(),
+        }
+    }
+
     /// Gives the value to a list.
     pub(crate) fn to(&self, list: &mut models::CallList, record: &Record) -> PyResult<Value> {
-        let slice = |index: usize| self.0[index].as_slice().expect("C order");
-        let given = match self.0.len() {
-            1 => list.give(record.id, slice(0)),
-            arrays => {
-                let all: Vec<f32> = (0..arrays).flat_map(|index| slice(index).to_vec()).collect();
-                list.give(record.id, &all)
-            }
-        };
-        given.map_err(errors::give)
+        list.give(record.id, &self.elements()).map_err(errors::give)
     }
 }
 

@@ -1,7 +1,8 @@
 //! The Python package `edbatch`: the names of the Rust library with Python's manners.
 //!
 //! Networks and cells are in `network.rs` and below, call lists in `call_list.rs`, the wiring of
-//! inputs in `build.rs` and `model.rs`, engines in `engine.rs`.
+//! inputs in `build.rs` and `model.rs`, engines in `engine.rs`, values that outlive a run in
+//! `session.rs`.
 #![forbid(unsafe_code)]
 
 mod arrays;
@@ -26,6 +27,7 @@ mod options;
 mod packed;
 mod record;
 mod report;
+mod session;
 mod shapes;
 mod signals;
 mod state_dict;
@@ -55,6 +57,7 @@ mod _native {
         optimizer::{Group, Optimizer, ada_grad, adam, adam_w, rms_prop, sgd},
         record::Record,
         report::{Graph, Outcome, Report, Schedule, Statistics},
+        session::{Session, SessionStatistics},
         tensor::Tensor,
         train_outcome::TrainReport,
         trainer::Trainer,

@@ -36,9 +36,9 @@ def floats(name: str, values: Any, error: type[Exception]) -> npt.NDArray[np.flo
 
 
 def integers(
-    name: str, values: Any, dtype: np.dtype[Any], error: type[Exception]
+    name: str, values: Any, dtype: np.dtype[Any], error: type[Exception], dims: int = 1
 ) -> npt.NDArray[Any]:
-    """Returns an array of integers of a type.
+    """Returns an array of integers of a type, with 1 dimension, or 1 to `dims`.
 
     Raises TypeError for anything but integers, and `error` for those beyond the range of the type.
     """
@@ -47,15 +47,15 @@ def integers(
         # Ints that NumPy has no type for become floats or objects.
         array = np.asarray(values, dtype=object)
     expected = f"{name}: expected a list of ints or an array of integers, got"
-    if array.ndim != 1 or array.size and array.dtype.kind not in "iuO":
+    if not 1 <= array.ndim <= dims or array.size and array.dtype.kind not in "iuO":
         raise TypeError(f"{expected} {array.dtype} of {array.ndim} dimensions")
     if array.dtype == object:
-        for index, value in enumerate(array):
+        for index, value in enumerate(array.flat):
             if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
                 raise TypeError(f"{expected} {reprlib.repr(value)} at index {index}")
     limits = np.iinfo(dtype)
     for extreme in (array.argmin(), array.argmax()) if array.size else ():
-        number = int(array[extreme])
+        number = int(array.flat[extreme])
         if not limits.min <= number <= limits.max:
             between = f"from {limits.min} to {limits.max}"
             raise error(f"{name}: expected numbers {between}, got {number} at index {extreme}")

@@ -7,12 +7,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use crate::cell::Cell;
+use crate::errors::CallError;
 use crate::ints::{int, iterable};
 
 /// An operand of a call, or none. The first operands are arguments of their own, because a tuple
 /// of all operands would take a tenth of the time of a call.
 #[derive(Clone, Copy)]
-pub(super) struct Operand<'a, 'py>(pub(super) Option<Borrowed<'a, 'py, PyAny>>);
+pub(crate) struct Operand<'a, 'py>(pub(crate) Option<Borrowed<'a, 'py, PyAny>>);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Operand<'a, 'py> {
     type Error = Infallible;
@@ -25,7 +26,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Operand<'a, 'py> {
 /// Returns operands as ints and lists of ints. Runs code of Python, such as generators, which may
 /// make other calls of the same list.
 #[cold]
-pub(super) fn as_ints<'a, 'py: 'a>(
+pub(crate) fn as_ints<'a, 'py: 'a>(
     py: Python<'py>,
     cell: &Cell,
     operands: impl Iterator<Item = Borrowed<'a, 'py, PyAny>>,
@@ -45,9 +46,23 @@ pub(super) fn as_ints<'a, 'py: 'a>(
     PyTuple::new(py, ints.collect::<PyResult<Vec<_>>>()?)
 }
 
+/// Checks the number of operands of a call.
+#[inline]
+pub(crate) fn check_count(cell: &Cell, got: usize) -> PyResult<()> {
+    let expected = cell.tables.len() + cell.ports.len();
+    if got == expected {
+        return Ok(());
+    }
+    let name = &cell.name;
+    let (s, each) = (if expected == 1 { "" } else { "s" }, cell.operands());
+    Err(CallError::new_err(format!(
+        "call of {name}: expected {expected} operand{s} ({each}), got {got}"
+    )))
+}
+
 /// Names an operand of a call.
 #[cold]
-pub(super) fn place(cell: &Cell, index: usize) -> String {
+pub(crate) fn place(cell: &Cell, index: usize) -> String {
     let port = |index: usize| cell.ports[index].name.as_str();
     let tables = cell.tables.len();
     let operand = cell.tables.get(index).map_or_else(|| port(index - tables), String::as_str);
