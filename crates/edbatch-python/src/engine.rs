@@ -15,13 +15,13 @@ use pyo3::types::PyTuple;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
+use crate::exclusive::Threads;
 use crate::inputs::{Run, Wirer};
 use crate::model::{Input, Wired, ends_run};
 use crate::network::Network;
 use crate::options::{Device, Options, policy_of};
 use crate::packed::{self, Given, Packed};
 use crate::report::{Graph, Outcome, Report, Schedule, Statistics};
-use crate::session::Threads;
 use crate::signals::Signals;
 use crate::stream::Stream;
 use crate::weights::Weights;

@@ -31,3 +31,11 @@ pub(crate) fn lock<'a, T>(
         ))),
     }
 }
+
+/// The process in which a session works: the one that has its threads, and the one that opened its
+/// device.
+#[derive(Clone, Copy)]
+pub(crate) struct Threads {
+    pub(crate) own: Option<u32>,
+    pub(crate) device: Option<u32>,
+}

@@ -13,15 +13,16 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
+use crate::arrays;
 use crate::call_list::operands::{Operand, as_ints, check_count, place};
 use crate::cell::Cell;
 use crate::engine::Engine;
 use crate::errors::{self, CallError};
+use crate::exclusive::{self, Threads};
 use crate::from_arrays::Given;
 use crate::ints::{int, ready, row};
 use crate::network::Network;
 use crate::record::Record;
-use crate::{arrays, exclusive};
 use calls::{Calls, call_error};
 pub(crate) use statistics::SessionStatistics;
 
@@ -41,14 +42,6 @@ pub(crate) struct Session {
     inner: Mutex<Inner>,
     network: Py<Network>,
     threads: Threads,
-}
-
-/// The process in which a session works: the one that has its threads, and the one that opened its
-/// device.
-#[derive(Clone, Copy)]
-pub(crate) struct Threads {
-    pub(crate) own: Option<u32>,
-    pub(crate) device: Option<u32>,
 }
 
 struct Inner {

@@ -179,8 +179,8 @@ impl Session {
         Ok(self.add(value))
     }
 
-    /// Adds values of the caller, all of them or none, and appends them to `results`. `elements` has
-    /// the elements of all values, each as [`give`](Self::give) takes them.
+    /// Adds values of the caller, all of them or none, and appends them to `results`. `elements`
+    /// has the elements of all values, each as [`give`](Self::give) takes them.
     ///
     /// # Errors
     /// Like [`give`](Self::give), and if the elements are no whole number of values. `results` is
