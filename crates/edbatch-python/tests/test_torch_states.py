@@ -30,6 +30,19 @@ class TestChanges:
                     see()
                     close(l.packed(slot_lists(), x)[0], reference(named(l), x))
 
+    @pytest.mark.parametrize("grad", [True, False])
+    def test_parameters_that_cannot_be_read_are_never_replaced_by_old_ones(self, grad):
+        l, x = layer(), matrix()
+        owner, weights = l.get_submodule("cell"), l.get_parameter("cell.w")
+        with torch.set_grad_enabled(grad):
+            before = l.packed(slot_lists(), x)[0].detach()
+            owner.w = nn.Parameter(torch.ones(weights.numel() + 1))
+            for _ in range(2):
+                with pytest.raises(ValueError, match="reshape"):
+                    l.packed(slot_lists(), x)
+            owner.w = weights
+            close(l.packed(slot_lists(), x)[0], before)
+
     def test_averaged_models_and_assigned_states(self):
         model = Packed()
         average = torch.optim.swa_utils.AveragedModel(model)

@@ -70,43 +70,49 @@ class _Runs:
 
     def trainer(self, shared: _Shared, parameters: list[Tensor], key: tuple[bool, bool]) -> Trainer:
         """Returns a trainer with these parameters. The lock must be held."""
-        changed = self._changed(key, parameters)
-        if key not in self.trainers:
-            drops, given = key
-            self.trainers[key] = Trainer(
-                shared.network,
-                _weights(shared, parameters),
-                shared.build,
-                optimizer=sgd(0.0),
-                given_gradients=given,
-                dropout=drops,
-                seed=shared.seed,
-                **shared.options,
-            )
-        elif changed:
-            self.trainers[key].set_parameters(_weights(shared, parameters))
+        if self._changed(key, parameters):
+            weights = _weights(shared, parameters)
+            if key in self.trainers:
+                self.trainers[key].set_parameters(weights)
+            else:
+                drops, given = key
+                self.trainers[key] = Trainer(
+                    shared.network,
+                    weights,
+                    shared.build,
+                    optimizer=sgd(0.0),
+                    given_gradients=given,
+                    dropout=drops,
+                    seed=shared.seed,
+                    **shared.options,
+                )
+            self._has(key, parameters)
         return self.trainers[key]
 
     def engine(self, shared: _Shared, parameters: list[Tensor]) -> "_Borrowed":
         """Returns an engine with these parameters that no other thread uses."""
         with self.lock:
-            if self._changed("engine", parameters) or self.engines.source is None:
+            if self._changed("engine", parameters):
                 weights = _weights(shared, parameters)
                 self.engines = _Engines(
                     Engine(shared.network, weights, shared.build, **shared.options)
                 )
+                self._has("engine", parameters)
             return _Borrowed(self.engines)
 
     def _changed(self, user: Any, parameters: list[Tensor]) -> bool:
-        """True if a tensor was replaced or changed in place since the last time."""
-        versions: list[Any] = [(t, version(t), t.data_ptr()) for t in parameters]
-        before, refreshed = self.versions.get(user, (None, 0))
-        self.versions[user] = versions, self.refreshed
-        same = before is not None and refreshed == self.refreshed and all(
-            old[0] is new[0] and old[1] is not None and old[1:] == new[1:]
-            for old, new in zip(before, versions, strict=True)
+        """True if a tensor was replaced or changed in place since the user has read all."""
+        before, refreshed = self.versions.get(user, ([], -1))
+        return refreshed != self.refreshed or not all(
+            old[0] is tensor and old[1:] == (version(tensor), tensor.data_ptr())
+            and old[1] is not None
+            for old, tensor in zip(before, parameters, strict=True)
         )
-        return not same
+
+    def _has(self, user: Any, parameters: list[Tensor]) -> None:
+        """The user has read all parameters, without an error."""
+        versions = [(each, version(each), each.data_ptr()) for each in parameters]
+        self.versions[user] = versions, self.refreshed
 
 
 class _Engines:
