@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use edbatch::models::{CallList, CallLists, Model};
-use edbatch::{Engine, EngineOptions, Handle};
+use edbatch::{Engine, EngineOptions, Handle, Session, SessionOptions};
 use edbatch_graph::{Kind, Network, RecordId, Shape};
 use edbatch_runtime::Parameters;
 
@@ -70,4 +70,23 @@ pub(crate) fn lists(model: &CallLists, count: u32) -> Vec<CallList> {
 /// Returns the bits of elements. All NaN have the same bits.
 pub(crate) fn bits(elements: &[f32]) -> Vec<u32> {
     elements.iter().map(|x| if x.is_nan() { f32::NAN } else { *x }.to_bits()).collect()
+}
+
+/// An empty session.
+pub(crate) fn session() -> Session {
+    engine().session(SessionOptions::new()).unwrap()
+}
+
+/// Returns the bits of values of a session.
+pub(crate) fn fetch(session: &Session, values: &[Handle]) -> Vec<u32> {
+    let mut elements = Vec::new();
+    session.fetch(values, &mut elements).unwrap();
+    bits(&elements)
+}
+
+/// Adds a clause for each rule, computes them, and returns them.
+pub(crate) fn clauses<const N: usize>(session: &mut Session, rules: [u32; N]) -> [Handle; N] {
+    let clauses = rules.map(|rule| session.call(INFER, &[rule], &[AXIOM]).unwrap());
+    session.run().unwrap();
+    clauses
 }
