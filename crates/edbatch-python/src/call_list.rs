@@ -6,17 +6,17 @@ pub(crate) mod operands;
 use std::mem;
 use std::sync::Arc;
 
-use edbatch::graph::{Arity, Dag, RecordId, Value};
+use edbatch::graph::{Dag, RecordId, Value};
 use edbatch::models;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyRange, PyTuple};
+use pyo3::types::{PyRange, PyTuple};
 
 use crate::cell::Cell;
 use crate::errors::{self, CallError, FileError};
 use crate::from_arrays::{self, Arrays, Given};
 use crate::html;
-use crate::ints::{int, ready, row};
+use crate::ints::int;
 use crate::network::Network;
 use crate::record::Record;
 pub(crate) use numbers::Numbers;
@@ -121,8 +121,7 @@ impl CallList {
         self.numbers.first
     }
 
-    /// Reads the operands of a call into `rows` and `values`. Returns false at an operand that may
-    /// run code of Python: only ints, and lists of them, are read while the list is borrowed.
+    /// Reads the operands of a call, like [`operands::read`].
     #[inline]
     fn read_operands<'a, 'py: 'a>(
         &mut self,
@@ -130,26 +129,9 @@ impl CallList {
         operands: impl Iterator<Item = Borrowed<'a, 'py, PyAny>>,
     ) -> PyResult<bool> {
         let Self { numbers, rows, values, .. } = self;
-        rows.clear();
-        values.clear();
-        let tables = cell.tables.len();
-        for (index, operand) in operands.enumerate() {
-            let place = || place(cell, index);
-            if index >= tables && cell.ports[index - tables].arity == Arity::Many {
-                let Ok(list) = operand.cast::<PyList>() else { return Ok(false) };
-                for value in list.iter() {
-                    let Some(number) = ready(&value) else { return Ok(false) };
-                    values.push(numbers.value(number, place)?);
-                }
-                continue;
-            }
-            let Some(number) = ready(&operand) else { return Ok(false) };
-            match index < tables {
-                true => rows.push(row(number, place)?),
-                false => values.push(numbers.value(number, place)?),
-            }
-        }
-        Ok(true)
+        operands::read(cell, operands, (rows, values), |number, index| {
+            numbers.value(number, || place(cell, index))
+        })
     }
 }
 

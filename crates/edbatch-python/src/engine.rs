@@ -15,7 +15,7 @@ use pyo3::types::PyTuple;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
-use crate::exclusive::Threads;
+use crate::exclusive::Processes;
 use crate::inputs::{Run, Wirer};
 use crate::model::{Input, Wired, ends_run};
 use crate::network::Network;
@@ -83,14 +83,15 @@ impl Engine {
         exclusive::lock(&self.engine, threads, "engine", instead)
     }
 
-    /// Returns an empty session, and the process that has its threads, if it has any.
+    /// Returns an empty session, and the process in which it works.
     pub(crate) fn session(
         &self,
         options: edbatch::SessionOptions,
-    ) -> PyResult<(edbatch::Session, Threads)> {
+    ) -> PyResult<(edbatch::Session, Processes)> {
         let session = self.lock()?.session(options).map_err(errors::engine)?;
-        let own = (self.threads > 1).then_some(self.process);
-        Ok((session, Threads { own, device: self.on_device.then_some(self.process) }))
+        let threads = (self.threads > 1).then_some(self.process);
+        let device = self.on_device.then_some(self.process);
+        Ok((session, Processes { threads, device }))
     }
 
     /// Wires inputs, and runs them without the interpreter.

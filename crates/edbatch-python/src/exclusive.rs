@@ -1,11 +1,11 @@
-//! Engines and trainers run in one thread at a time, in the process that built them.
+//! Engines, trainers and sessions run in one thread at a time, in the process that built them.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-/// Returns the engine or the trainer. `threads` is the process that has its threads, if it has any;
+/// Returns the engine, the trainer or the session. `threads` is the process that has its threads, if it has any;
 /// `instead` tells what to use in another thread.
 ///
 /// # Errors
@@ -32,10 +32,10 @@ pub(crate) fn lock<'a, T>(
     }
 }
 
-/// The process in which a session works: the one that has its threads, and the one that opened its
-/// device.
+/// The process in which a session works: the one that has its threads, if it has any, and the one
+/// that opened its device, if it has one.
 #[derive(Clone, Copy)]
-pub(crate) struct Threads {
-    pub(crate) own: Option<u32>,
+pub(crate) struct Processes {
+    pub(crate) threads: Option<u32>,
     pub(crate) device: Option<u32>,
 }

@@ -6,21 +6,20 @@ mod statistics;
 
 use std::sync::{Mutex, MutexGuard};
 
-use edbatch::graph::Arity;
 use edbatch::{Handle, SessionOptions};
 use numpy::{PyArray1, PyUntypedArrayMethods};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::PyTuple;
 
 use crate::arrays;
-use crate::call_list::operands::{Operand, as_ints, check_count, place};
+use crate::call_list::operands::{self, Operand, as_ints, check_count};
 use crate::cell::Cell;
 use crate::engine::Engine;
 use crate::errors::{self, CallError};
-use crate::exclusive::{self, Threads};
+use crate::exclusive::{self, Processes};
 use crate::from_arrays::Given;
-use crate::ints::{int, ready, row};
+use crate::ints::{int, ready};
 use crate::network::Network;
 use crate::record::Record;
 use calls::{Calls, call_error};
@@ -41,7 +40,7 @@ pub(crate) use statistics::SessionStatistics;
 pub(crate) struct Session {
     inner: Mutex<Inner>,
     network: Py<Network>,
-    threads: Threads,
+    processes: Processes,
 }
 
 struct Inner {
@@ -52,16 +51,16 @@ struct Inner {
 }
 
 impl Session {
-    fn of(session: edbatch::Session, network: Py<Network>, threads: Threads) -> Self {
+    fn of(session: edbatch::Session, network: Py<Network>, processes: Processes) -> Self {
         let inner = Inner { session, rows: Vec::new(), values: Vec::new() };
-        Self { inner: Mutex::new(inner), network, threads }
+        Self { inner: Mutex::new(inner), network, processes }
     }
 
     /// Returns the session, unless another thread uses it or its threads are gone.
     fn lock(&self) -> PyResult<MutexGuard<'_, Inner>> {
         let instead = "use `fork()`, an empty session for another thread on the same weights";
-        let Threads { own, device } = self.threads;
-        exclusive::lock(&self.inner, own.or(device), "session", instead)
+        let Processes { threads, device } = self.processes;
+        exclusive::lock(&self.inner, threads.or(device), "session", instead)
     }
 
     fn check_cell(&self, cell: &Cell) -> PyResult<()> {
@@ -88,34 +87,15 @@ impl Session {
 }
 
 impl Inner {
-    /// Reads the operands of a call into `rows` and `values`. Returns false at an operand that may
-    /// run code of Python.
+    /// Reads the operands of a call, like [`operands::read`].
     #[inline]
     fn read_operands<'a, 'py: 'a>(
         &mut self,
         cell: &Cell,
         operands: impl Iterator<Item = Borrowed<'a, 'py, PyAny>>,
     ) -> PyResult<bool> {
-        let Self { rows, values, .. } = self;
-        rows.clear();
-        values.clear();
-        let tables = cell.tables.len();
-        for (index, operand) in operands.enumerate() {
-            if index >= tables && cell.ports[index - tables].arity == Arity::Many {
-                let Ok(list) = operand.cast::<PyList>() else { return Ok(false) };
-                for value in list.iter() {
-                    let Some(bits) = ready(&value) else { return Ok(false) };
-                    values.push(Handle::from_bits(bits));
-                }
-                continue;
-            }
-            let Some(number) = ready(&operand) else { return Ok(false) };
-            match index < tables {
-                true => rows.push(row(number, || place(cell, index))?),
-                false => values.push(Handle::from_bits(number)),
-            }
-        }
-        Ok(true)
+        let handle = |bits, _| Ok(Handle::from_bits(bits));
+        operands::read(cell, operands, (&mut self.rows, &mut self.values), handle)
     }
 }
 
@@ -152,8 +132,8 @@ impl Session {
     fn new(engine: &Bound<'_, Engine>, memory_limit: Option<u64>) -> PyResult<Self> {
         let options =
             memory_limit.into_iter().fold(SessionOptions::new(), SessionOptions::memory_limit);
-        let (session, threads) = engine.get().session(options)?;
-        Ok(Self::of(session, engine.get().wirer.network.clone_ref(engine.py()), threads))
+        let (session, processes) = engine.get().session(options)?;
+        Ok(Self::of(session, engine.get().wirer.network.clone_ref(engine.py()), processes))
     }
 
     /// Adds a call of a cell: a row for each table, then a value for each port, and a list of
@@ -207,8 +187,8 @@ impl Session {
     /// Adds many calls of a cell, all of them or none. Returns an int64 array of their values.
     ///
     /// `rows` is [n, tables], or [n] for one table; None for a cell without tables. `values` is
-    /// [n, k]: for each call a value for each port, then those of the port of any number; or [n] if
-    /// k is 1. If their number differs, it is one flat array, and call i has
+    /// [n, k]: for each call a value for each port, then the list of the port of any number; or [n]
+    /// if k is 1. If their number differs, it is one flat array, and call i has
     /// `values[offsets[i]:offsets[i + 1]]`. None for a cell without ports.
     ///
     /// Raises CallError with the number of the call.
@@ -346,8 +326,8 @@ impl Session {
     /// and one thread.
     fn fork(&self, py: Python<'_>) -> PyResult<Self> {
         let fork = self.lock()?.session.fork().map_err(errors::engine)?;
-        let threads = Threads { own: None, ..self.threads };
-        Ok(Self::of(fork, self.network.clone_ref(py), threads))
+        let processes = Processes { threads: None, ..self.processes };
+        Ok(Self::of(fork, self.network.clone_ref(py), processes))
     }
 
     /// Counts of values, memory and runs.

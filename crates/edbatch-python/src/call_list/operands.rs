@@ -8,7 +8,7 @@ use pyo3::types::{PyList, PyTuple};
 
 use crate::cell::Cell;
 use crate::errors::CallError;
-use crate::ints::{int, iterable};
+use crate::ints::{int, iterable, ready, row};
 
 /// An operand of a call, or none. The first operands are arguments of their own, because a tuple
 /// of all operands would take a tenth of the time of a call.
@@ -21,6 +21,37 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Operand<'a, 'py> {
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> Result<Self, Infallible> {
         Ok(Self(Some(object)))
     }
+}
+
+/// Reads the operands of a call into `rows` and `values`. Returns false at an operand that may run
+/// code of Python: only ints, and lists of them, are read while the caller is borrowed or locked.
+/// `value` makes a value of the number at an operand.
+#[inline]
+pub(crate) fn read<'a, 'py: 'a, V>(
+    cell: &Cell,
+    operands: impl Iterator<Item = Borrowed<'a, 'py, PyAny>>,
+    (rows, values): (&mut Vec<u32>, &mut Vec<V>),
+    value: impl Fn(i64, usize) -> PyResult<V>,
+) -> PyResult<bool> {
+    rows.clear();
+    values.clear();
+    let tables = cell.tables.len();
+    for (index, operand) in operands.enumerate() {
+        if index >= tables && cell.ports[index - tables].arity == Arity::Many {
+            let Ok(list) = operand.cast::<PyList>() else { return Ok(false) };
+            for object in list.iter() {
+                let Some(number) = ready(&object) else { return Ok(false) };
+                values.push(value(number, index)?);
+            }
+            continue;
+        }
+        let Some(number) = ready(&operand) else { return Ok(false) };
+        match index < tables {
+            true => rows.push(row(number, || place(cell, index))?),
+            false => values.push(value(number, index)?),
+        }
+    }
+    Ok(true)
 }
 
 /// Returns operands as ints and lists of ints. Runs code of Python, such as generators, which may

@@ -186,7 +186,7 @@ impl Counts {
                 Err(invalid(cell, &what))
             }
             (Some(shape), None) => {
-                Err(invalid(cell, &format!("values of shape [n, k], {shape:?}")))
+                Err(invalid(cell, &format!("values of shape [n, k], got {shape:?}")))
             }
         }
     }
@@ -199,7 +199,7 @@ impl Counts {
         }
     }
 
-    /// The values of a call among those of all.
+    /// The range of a call's values in the array of all values.
     fn values(&self, call: usize) -> std::ops::Range<usize> {
         match self {
             Self::None => 0..0,
