@@ -17,8 +17,9 @@
 //!
 //! A job is a [phase](crate::Phase) of a step. The blocks of a team divide it: into tiles of
 //! [`TILE`] calls and slices of its units ([`slices`](crate::PhaseEntry::slices)). No two jobs of a
-//! wave depend on each other, and a block finds its share of a job without loads that depend on
-//! each other, so it loads what it needs for later waves ahead (`kernels/ahead.h`).
+//! wave depend on each other, and a block finds its share of a job with at most four operands
+//! without loads that depend on each other, so it loads what it needs for later waves ahead
+//! (`kernels/ahead.h`).
 //!
 //! Each wave of [steps](crate::waves()) becomes one wave of jobs per phase. The first wave also
 //! copies the given rows into the arena, and a last wave copies the wanted values out of it.
@@ -227,7 +228,7 @@ fn scratch_width(width: u32) -> u32 {
     width.next_multiple_of(4)
 }
 
-/// One line per wave: `wave 1: phase 0, 3 calls -> @40, 2 slices, span 0+8, list 12; …`.
+/// One line per wave: `wave 1: phase 0, 3 calls -> @40, 2 slices, 0+8, list 12; …`.
 impl fmt::Display for CommandList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = |start: u32, count: u32, words: usize| {

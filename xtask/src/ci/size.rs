@@ -13,16 +13,16 @@ use crate::{Failure, root};
 /// The limit for the libraries without tests, so that a newcomer can read them. It leaves no room:
 /// a new line replaces an old one, and only a new capability raises the limit, by its own size.
 /// Inference alone had 46,225 lines; gradients, operations, training, networks as data, bf16, the
-/// Python package and sessions (2,768 lines, 759 of them for Python) added the others. 500 are call
+/// Python package and sessions (2,763 lines, 754 of them for Python) added the others. 500 are call
 /// lists with slots, runs of rows as one array, and networks by fingerprint, for layers of PyTorch.
-const MAX_LIBRARIES: usize = 71_518;
+const MAX_LIBRARIES: usize = 71_513;
 
 /// The limit for `benches`, so that the measurements stay much smaller than the libraries. The
 /// store of its plain backend, which sessions need, has 45 lines.
 const MAX_BENCHES: usize = 13_545;
 
 /// The limit for the workspace with its tests, so that moving code does not escape the count.
-const MAX_WORKSPACE: usize = 127_520;
+const MAX_WORKSPACE: usize = 127_460;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {

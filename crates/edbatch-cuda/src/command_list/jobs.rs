@@ -43,7 +43,7 @@ impl CommandList {
         Ok(())
     }
 
-    /// Returns the number of waves: one for each phase of a wave of steps, and those of copies.
+    /// Returns the number of waves: one for each phase of a wave of steps, and up to two of copies.
     fn count_waves(&self, table: &PhaseTable, plan: &Plan) -> usize {
         let of_step = |&(_, step): &(u32, u32)| table.of(&plan.steps[step as usize]).len();
         let of_wave = |steps: &[(u32, u32)]| steps.iter().map(of_step).max().unwrap_or(0);

@@ -1,4 +1,5 @@
-// What a block loads ahead of a wave: so that no load of its first job depends on another load.
+// What a block loads ahead of a wave: so that no load of its first job depends on another load. A
+// job with more than `NEAR` operands is read from the list instead, except for its starts.
 // The command list does not change after it is copied, so this is safe across barriers.
 //
 // While a block runs wave w, it loads the entry of wave w + 3, the jobs of wave w + 2, and the
@@ -30,6 +31,7 @@ enum : u32 {
 };
 static_assert(SHARES + 2 * 4 <= AHEAD, "all of it fits");
 
+// A block's part of the command list, in shared memory and in the list.
 struct Ahead {
     const Arguments& a;
     const Block& block;
@@ -44,10 +46,11 @@ struct Ahead {
     DEVICE u32* starts(u32 number) const {
         return block.ahead() + STARTS + number % 2 * (FOUND * TILE);
     }
-    // The words of a job; if it is one of the first and has few operands, those loaded ahead.
+    // The words of a job in the list.
     DEVICE const u32* all(u32 number, u32 job) const {
         return a.commands + wave(number).first_job + job * words;
     }
+    // The words of a job: those loaded ahead if it is one of the first and has few operands.
     DEVICE const u32* near(u32 number, u32 job) const {
         const u32* own = block.ahead() + AHEAD_JOBS + (number % 3 * JOBS + job) * JOB;
         return job < JOBS && own[5] <= NEAR ? own : all(number, job);
