@@ -36,13 +36,7 @@ fn levels() -> Vec<Level> {
 /// Returns what was compiled. Without a compiler, counts a skipped test and returns `None`.
 #[track_caller]
 fn compiled_or_skip<T>(compiled: Result<T, CudaError>) -> Option<T> {
-    match compiled {
-        Err(error @ CudaError::NoCompiler { .. }) => {
-            edbatch_testing::skip(&error.to_string());
-            None
-        }
-        compiled => Some(compiled.unwrap_or_else(|error| panic!("{error}"))),
-    }
+    edbatch_testing::or_skip(compiled, |error| matches!(error, CudaError::NoCompiler { .. }))
 }
 
 /// A compiled source on a device.

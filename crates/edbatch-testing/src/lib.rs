@@ -18,6 +18,7 @@ pub mod networks;
 mod subject;
 
 use std::env;
+use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::panic::Location;
@@ -53,6 +54,20 @@ pub fn all_cases() -> bool {
 #[must_use]
 pub fn cases(n: u32) -> u32 {
     if all_cases() { n } else { (n / 4).max(1) }
+}
+
+/// Returns a result, or records a skipped test and returns `None` if the machine lacks what it
+/// needs.
+///
+/// # Panics
+/// If there is any other error.
+#[track_caller]
+pub fn or_skip<T, E: Display>(result: Result<T, E>, lacks: impl Fn(&E) -> bool) -> Option<T> {
+    match result {
+        Err(error) if lacks(&error) => skip(&error.to_string()),
+        result => return Some(result.unwrap_or_else(|error| panic!("{error}"))),
+    }
+    None
 }
 
 /// Records that the running test, or a part of it, is skipped, and why.

@@ -22,7 +22,7 @@ const MAX_LIBRARIES: usize = 71_513;
 const MAX_BENCHES: usize = 13_545;
 
 /// The limit for the workspace with its tests, so that moving code does not escape the count.
-const MAX_WORKSPACE: usize = 127_460;
+const MAX_WORKSPACE: usize = 127_520;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {

@@ -43,13 +43,8 @@ const MAX_STACK: usize = 128;
 
 /// Compiles a source. Returns `None` without NVRTC.
 fn compiled(source: &Source, architecture: &str) -> Option<Result<Binary, CudaError>> {
-    match nvrtc::compiler() {
-        Err(error) => {
-            edbatch_testing::skip(&error.to_string());
-            None
-        }
-        Ok(compiler) => Some(compiler.compile(source, architecture, None)),
-    }
+    let compiler = compiled_or_skip(nvrtc::compiler())?;
+    Some(compiler.compile(source, architecture, None))
 }
 
 #[test]

@@ -84,13 +84,7 @@ const MAX_LINES: usize = 5_000;
 /// Returns what was compiled. Without a compiler, counts a skipped test and returns `None`.
 #[track_caller]
 fn compiled_or_skip<T>(compiled: Result<T, CudaError>) -> Option<T> {
-    match compiled {
-        Err(error @ CudaError::NoCompiler { .. }) => {
-            edbatch_testing::skip(&error.to_string());
-            None
-        }
-        compiled => Some(compiled.unwrap()),
-    }
+    edbatch_testing::or_skip(compiled, |error| matches!(error, CudaError::NoCompiler { .. }))
 }
 
 /// Compiles a network for an architecture, checks that no function spills registers, and returns

@@ -23,14 +23,8 @@ pub(crate) fn with(
     parameters: &Parameters,
     options: &CudaOptions,
 ) -> Option<Box<dyn Backend>> {
-    match device.load(program, parameters, options) {
-        Ok(backend) => Some(Box::new(backend)),
-        Err(error) if matches!(CudaError::of(&error), Some(CudaError::NoCompiler { .. })) => {
-            edbatch_testing::skip(&error.to_string());
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    let lacks = |error: &_| matches!(CudaError::of(error), Some(CudaError::NoCompiler { .. }));
+    Some(Box::new(edbatch_testing::or_skip(device.load(program, parameters, options), lacks)?))
 }
 
 /// Like [`load`], on a new device.
