@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-/// Returns the engine, the trainer or the session. `threads` is the process that has its threads, if it has any;
-/// `instead` tells what to use in another thread.
+/// Returns the engine, the trainer or the session. `threads` is the process that has its threads,
+/// if it has any; `instead` tells what to use in another thread.
 ///
 /// # Errors
 /// If it is running, or if its threads are gone.
