@@ -1,8 +1,10 @@
-//! The project's tasks: `cargo xtask bench`, `data`, `fuzz`, `gpu` and `ci`, one file each.
+//! The project's tasks: `cargo xtask bench`, `c-package`, `data`, `fuzz`, `gpu` and `ci`, one file
+//! each.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod bench;
+mod c_package;
 mod ci;
 mod data;
 mod fuzz;
@@ -23,6 +25,7 @@ struct Args {
 #[derive(Subcommand)]
 enum Verb {
     Bench(bench::Args),
+    CPackage(c_package::Args),
     Data(data::Args),
     Fuzz(fuzz::Args),
     Gpu(bench::GpuArgs),
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
     let outcome = match Args::parse().verb {
         Verb::Bench(args) => bench::run(args),
         Verb::Gpu(args) => bench::run_gpu(args),
+        Verb::CPackage(args) => c_package::run(args).map(|()| ExitCode::SUCCESS),
         Verb::Data(args) => data::run(args).map(|()| ExitCode::SUCCESS),
         Verb::Fuzz(args) => fuzz::run(args).map(|()| ExitCode::SUCCESS),
         Verb::Ci(args) => ci::run(args).map(|()| ExitCode::SUCCESS),

@@ -263,6 +263,12 @@ pub(super) const STEPS: &[Step] = &[
         "cargo test --release -p edbatch-cuda --test it -- --include-ignored device_code::",
     )
     .when(When::Long),
+    Step::new("c-cmake", "cargo xtask c-package --check cmake target/c-package")
+        .when(When::Long)
+        .needs(Needs::Tool { probe: "cmake --version", get: "apt install cmake gcc" }),
+    Step::new("c-pkg-config", "cargo xtask c-package --check pkg-config target/c-package")
+        .when(When::Long)
+        .needs(Needs::Tool { probe: "pkg-config --version", get: "apt install pkg-config gcc" }),
     Step::of("python", Action::Python { smoke: false })
         .when(When::Long)
         .needs(Needs::Python { smoke: false }),
