@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod broken;
 mod error;
+#[cfg(test)]
+mod graph_lines;
 mod line;
 mod slots;
 #[cfg(test)]
@@ -93,6 +95,24 @@ impl CallList {
         check_given(&self.graph, record, Some(elements.len()))?;
         self.given.extend_from_slice(elements);
         Ok(self.graph.give(record))
+    }
+
+    /// Adds `count` values like [`give`](Self::give). `elements` has the elements of all of them.
+    pub(crate) fn give_rows(
+        &mut self,
+        record: RecordId,
+        elements: &[f32],
+        count: usize,
+    ) -> Result<(), GiveError> {
+        check_given(&self.graph, record, None)?;
+        if count > Graph::MAX_ENTRIES - self.graph.given().len() {
+            return Err(GiveError::TooMany);
+        }
+        self.given.extend_from_slice(elements);
+        for _ in 0..count {
+            self.graph.give(record);
+        }
+        Ok(())
     }
 
     /// Adds a value that [`append_to`](Self::append_to) replaces by a value of the input, for

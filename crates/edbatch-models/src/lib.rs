@@ -5,6 +5,7 @@ mod build;
 mod call_list;
 #[cfg(test)]
 mod error_texts;
+mod graphs;
 mod json_fault;
 mod json_text;
 mod model;
@@ -12,6 +13,7 @@ mod network_file;
 
 pub use build::{Answer, Build, GiveError, Mailbox, Request, arg_max, check_given};
 pub use call_list::{CallList, CallListError, CallLists, Slots};
+pub use graphs::{Feature, GraphCell, GraphEmit, GraphError, Graphs};
 pub use json_fault::JsonFault;
 pub use model::{BuildError, Model, Targets};
 pub use network_file::{

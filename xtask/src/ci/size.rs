@@ -16,14 +16,15 @@ use crate::{Failure, root};
 /// Python package and sessions (2,763 lines, 754 of them for Python) added the others. 500 are call
 /// lists with slots, runs of rows as one array, and networks by fingerprint, for layers of PyTorch.
 /// 1,773 are the C interface: 26 functions, the checks of their arguments, and opening engines.
-const MAX_LIBRARIES: usize = 73_291;
+/// 1,385 are graphs as arrays, in Rust, in Python and in lines of files.
+const MAX_LIBRARIES: usize = 74_671;
 
 /// The limit for `benches`, so that the measurements stay much smaller than the libraries. The
 /// store of its plain backend, which sessions need, has 45 lines.
 const MAX_BENCHES: usize = 13_545;
 
 /// The limit for the workspace with its tests, so that moving code does not escape the count.
-const MAX_WORKSPACE: usize = 130_524;
+const MAX_WORKSPACE: usize = 132_605;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {

@@ -4,6 +4,7 @@
 //! whole line has been read: the numbers of values begin with the given values, and the member
 //! `give` may follow the calls.
 
+mod graph;
 mod visitors;
 
 use std::cmp::Ordering;
@@ -68,6 +69,9 @@ impl LineReader {
     pub(super) fn read(&self, text: &str) -> Result<CallList, JsonFault> {
         if text.len() >= LONG {
             check_strings(text)?;
+        }
+        if graph::is_graph(text) {
+            return self.read_graph(text);
         }
         // A call has about 16 bytes. Longer lines grow.
         let calls = (text.len() / 16).min(1 << 10);

@@ -12,13 +12,13 @@ use super::{Line, SYNTAX, by_length};
 use crate::json_fault::{mismatch, number_of_text, shortened};
 
 /// The maximum number of calls of a line.
-const MAX_CALLS: usize = 1 << 20;
+pub(super) const MAX_CALLS: usize = 1 << 20;
 
 /// The maximum number of operands of a line: rows, values and items of lists.
-const MAX_OPERANDS: usize = 1 << 24;
+pub(super) const MAX_OPERANDS: usize = 1 << 24;
 
 /// The maximum number of emitted values of a line.
-const MAX_EMITTED: usize = 1 << 22;
+pub(super) const MAX_EMITTED: usize = 1 << 22;
 
 /// The members of a line.
 #[derive(Clone, Copy, Deserialize)]
@@ -72,10 +72,12 @@ impl<'de> Visitor<'de> for &mut Line<'_> {
                 Member::Calls => map.next_value_seed(Calls(self))?,
                 Member::Emit => {
                     let value = || number("the number of an emitted value");
-                    self.emitted = map.next_value_seed(Items(value, "emitted values"))?;
+                    self.emitted =
+                        map.next_value_seed(Items(value, "emitted values", MAX_EMITTED))?;
                 }
                 Member::Targets => {
-                    self.targets = Some(map.next_value_seed(Items(|| Target, "targets"))?);
+                    self.targets =
+                        Some(map.next_value_seed(Items(|| Target, "targets", MAX_EMITTED))?);
                 }
             }
         }
@@ -152,7 +154,11 @@ impl fmt::Display for GivenRow<'_, '_> {
 }
 
 /// Appends the numbers of a list. Each is rounded once, from its digits to 32 bits.
-fn push_elements<E: Error>(text: &str, elements: &mut Vec<f32>, record: &str) -> Result<(), E> {
+pub(super) fn push_elements<E: Error>(
+    text: &str,
+    elements: &mut Vec<f32>,
+    record: &str,
+) -> Result<(), E> {
     let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     let list = format_args!("a list of the elements of a {record}");
     let inner = inner.ok_or_else(|| mismatch(list, shortened(text)))?;
@@ -268,7 +274,7 @@ fn end<'de, A: SeqAccess<'de>>(seq: &mut A, expected: impl fmt::Display) -> Resu
 /// The name of a cell or a record.
 struct Name<'n, I> {
     names: &'n [(String, I)],
-    what: &'n str,
+    pub(super) what: &'n str,
 }
 seed!(['n, I: Copy] Name<'n, I>, deserialize_str);
 
@@ -343,8 +349,8 @@ impl Visitor<'_> for Target {
     }
 }
 
-/// A list with at most [`MAX_EMITTED`] items. The function makes a seed for each item.
-struct Items<F>(F, &'static str);
+/// A list with a maximum number of items. The function makes a seed for each item.
+pub(super) struct Items<F>(pub(super) F, pub(super) &'static str, pub(super) usize);
 seed!([S: DeserializeSeed<'de>, F: Fn() -> S] Items<F>, deserialize_seq);
 
 impl<'de, S: DeserializeSeed<'de>, F: Fn() -> S> Visitor<'de> for Items<F> {
@@ -357,8 +363,8 @@ impl<'de, S: DeserializeSeed<'de>, F: Fn() -> S> Visitor<'de> for Items<F> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = seq.next_element_seed(self.0())? {
-            if items.len() == MAX_EMITTED {
-                return Err(mismatch(format_args!("at most {MAX_EMITTED} {}", self.1), "more"));
+            if items.len() == self.2 {
+                return Err(mismatch(format_args!("at most {} {}", self.2, self.1), "more"));
             }
             items.push(item);
         }

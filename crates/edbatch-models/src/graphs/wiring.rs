@@ -1,0 +1,353 @@
+//! Makes the calls of graphs.
+
+use std::mem;
+use std::ops::Range;
+
+use edbatch_graph::{CallError, Network, NodeId, Value};
+
+use super::edges::{Edges, no_node};
+use super::error::invalid;
+use super::forms::{Form, Forms, Origin, Part};
+use super::{GraphEmit, GraphError, Graphs};
+use crate::CallList;
+
+/// The state of wiring, whose memory all graphs share.
+pub(super) struct Wiring<'g> {
+    graphs: &'g Graphs<'g>,
+    network: &'g Network,
+    edges: &'g Edges,
+    forms: &'g Forms,
+    /// For each node, the number of predecessors that were not called yet.
+    waiting: Vec<u32>,
+    /// The nodes of a graph in the order of their calls.
+    ready: Vec<u32>,
+    /// The results of nodes.
+    made: Vec<Value>,
+    /// For each edge, its place among the edges of its graph, if edges have features.
+    places: Vec<u32>,
+    /// The nodes of the graph, and its number of edges.
+    nodes: Range<usize>,
+    edges_of_graph: usize,
+    predecessors: Vec<Value>,
+    rows: Vec<u32>,
+    values: Vec<Value>,
+}
+
+/// A call of a node or an edge.
+#[derive(Clone, Copy)]
+struct Call<'v> {
+    place: Place,
+    /// The node that reads.
+    node: usize,
+    edge: Option<usize>,
+    /// The number of predecessors at ports that take one.
+    ones: usize,
+    /// The predecessors, or the value of the source.
+    values: &'v [Value],
+    /// The rows of tables.
+    rows: &'v [i64],
+}
+
+/// A node, an edge or the readout of a graph, with its number.
+type Place = (&'static str, usize);
+
+impl<'g> Wiring<'g> {
+    pub(super) fn new(
+        graphs: &'g Graphs<'g>,
+        network: &'g Network,
+        forms: &'g Forms,
+        edges: &'g Edges,
+        places: Vec<u32>,
+    ) -> Result<Self, GraphError> {
+        let is_initial = |value| {
+            (0..network.initial_values().len()).any(|i| network.initial_value(i) == Some(value))
+        };
+        if let Some(value) = graphs.absent.filter(|&value| !is_initial(value)) {
+            return invalid(format!("absent: expected an initial value, got {:?}", value.source()));
+        }
+        let nodes = graphs.kinds.len();
+        Ok(Self {
+            graphs,
+            network,
+            edges,
+            forms,
+            waiting: edges.degrees(),
+            ready: Vec::new(),
+            made: vec![Value::from(NodeId::new(0)); nodes],
+            places,
+            nodes: 0..0,
+            edges_of_graph: 0,
+            predecessors: Vec::new(),
+            rows: Vec::new(),
+            values: Vec::new(),
+        })
+    }
+
+    /// Makes the calls of a graph in the order in which nodes become ready.
+    pub(super) fn wire(
+        &mut self,
+        graph: usize,
+        nodes: Range<usize>,
+        list: &mut CallList,
+    ) -> Result<(), GraphError> {
+        self.nodes = nodes.clone();
+        self.edges_of_graph = self.edges.within(&nodes);
+        let calls = nodes.len() + self.forms.edges.len().min(1) * self.edges_of_graph;
+        let reserved = list.reserve(calls, 0, self.edges_of_graph);
+        reserved
+            .map_err(|e| GraphError::Call { place: format!("graph {graph}"), error: e.into() })?;
+        let called = self.order(&nodes);
+        if called < nodes.len() {
+            return Err(GraphError::Cycle { graph, nodes: self.cycle(nodes) });
+        }
+        let mut values = mem::take(&mut self.predecessors);
+        for index in 0..called {
+            let node = self.ready[index] as usize;
+            self.made[node] = self.node(list, node, &mut values)?;
+        }
+        self.predecessors = values;
+        Ok(())
+    }
+
+    /// Finds the order in which the nodes of a graph become ready. Returns their number, which is
+    /// smaller in a graph with a cycle.
+    fn order(&mut self, nodes: &Range<usize>) -> usize {
+        // Every node is written to the end, and kept if it is ready: branches would be random.
+        self.ready.resize(nodes.len() + 1, 0);
+        let (ready, mut next, mut end) = (self.ready.as_mut_slice(), 0, 0);
+        for node in nodes.clone() {
+            ready[end] = node as u32;
+            end += usize::from(self.waiting[node] == 0);
+        }
+        while next < end {
+            for &reader in self.edges.readers(ready[next] as usize) {
+                let waiting = &mut self.waiting[reader as usize];
+                *waiting -= 1;
+                ready[end] = reader;
+                end += usize::from(*waiting == 0);
+            }
+            next += 1;
+        }
+        end
+    }
+
+    /// Calls the cells of the edges that a node reads, then its own. `values` is a buffer.
+    #[inline(always)]
+    fn node(
+        &mut self,
+        list: &mut CallList,
+        node: usize,
+        values: &mut Vec<Value>,
+    ) -> Result<Value, GraphError> {
+        let form = match self.forms.nodes.as_slice() {
+            [only] => only,
+            forms => &forms[self.graphs.kinds[node] as usize],
+        };
+        values.clear();
+        values.extend(self.edges.sources(node).iter().map(|&n| self.made[n as usize]));
+        let (ones, got) = (form.ones.len(), values.len());
+        if got < ones || got > ones && form.many.is_none() {
+            return self.misfit(form, node, got);
+        }
+        let is_leaf = form.many.is_some() && got == ones;
+        let leaf = form.leaf.as_ref().filter(|_| is_leaf);
+        if !self.forms.edges.is_empty() {
+            self.call_edges(list, node, values)?;
+        }
+        if is_leaf && leaf.is_none() {
+            let Some(absent) = self.graphs.absent else { return self.misfit(form, node, got) };
+            values.push(absent);
+        }
+        let part = leaf.unwrap_or(&form.cell);
+        if part.is_plain && part.columns.is_empty() && form.each.is_none() {
+            let made = list.call(part.kind, &[], values);
+            return made.map_err(|error| failed(("node", node), error));
+        }
+        let (place, rows) = (("node", node), of(self.graphs.rows, node));
+        let call = Call { place, node, edge: None, ones, values: &[], rows };
+        if let Some(each) = &form.each {
+            let mut operands = values[..ones].to_vec();
+            for (index, value) in values.iter_mut().enumerate().skip(ones) {
+                let edge = (!is_leaf).then(|| self.edges.number(node, index));
+                operands.truncate(ones);
+                operands.push(*value);
+                *value = self.call(list, each, Call { edge, values: &operands, ..call })?;
+            }
+        }
+        self.call(list, part, Call { values, ..call })
+    }
+
+    /// Calls the cells of the edges that a node reads. Their results replace the predecessors.
+    fn call_edges(
+        &mut self,
+        list: &mut CallList,
+        node: usize,
+        predecessors: &mut [Value],
+    ) -> Result<(), GraphError> {
+        for (position, value) in predecessors.iter_mut().enumerate() {
+            let edge = self.edges.number(node, position);
+            let form = &self.forms.edges[self.graphs.edge_kinds[edge] as usize];
+            let (place, rows) = (("edge", edge), of(self.graphs.edge_rows, edge));
+            let call = Call { place, node, edge: Some(edge), ones: 0, values: &[*value], rows };
+            *value = self.call(list, &form.cell, call)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn call(
+        &mut self,
+        list: &mut CallList,
+        part: &Part,
+        call: Call<'_>,
+    ) -> Result<Value, GraphError> {
+        self.rows.clear();
+        for &column in &part.columns {
+            let row = call.rows.get(column).map(|&row| u32::try_from(row));
+            let Some(Ok(row)) = row else { return self.no_row(part, call, column) };
+            self.rows.push(row);
+        }
+        let made = match part.is_plain {
+            true => list.call(part.kind, &self.rows, call.values),
+            false => {
+                self.read_values(list, part, call);
+                list.call(part.kind, &self.rows, &self.values)
+            }
+        };
+        made.map_err(|error| failed(call.place, error))
+    }
+
+    /// Reads the values of a call, port by port.
+    fn read_values(&mut self, list: &CallList, part: &Part, call: Call<'_>) {
+        let initial = self.network.initial_values().len();
+        self.values.clear();
+        for &origin in &part.origins {
+            let given = match (origin, call.edge) {
+                (Origin::One(index), _) => {
+                    self.values.push(call.values[index]);
+                    continue;
+                }
+                (Origin::Rest, _) => {
+                    self.values.extend_from_slice(&call.values[call.ones..]);
+                    continue;
+                }
+                (Origin::Feature(feature), _) => {
+                    feature * self.nodes.len() + call.node - self.nodes.start
+                }
+                (Origin::EdgeFeature(feature), Some(edge)) => {
+                    let of_nodes = self.graphs.features.len() * self.nodes.len();
+                    of_nodes + feature * self.edges_of_graph + self.places[edge] as usize
+                }
+                // `absent` has no edge: the call then lacks a value.
+                (Origin::EdgeFeature(_), None) => continue,
+            };
+            let value = list.graph().given_value(initial + given);
+            self.values.push(value.expect("a row of the feature"));
+        }
+    }
+
+    #[cold]
+    fn no_row<T>(&self, part: &Part, call: Call<'_>, column: usize) -> Result<T, GraphError> {
+        let (cell, place) =
+            (&self.network[part.kind], format!("{} {}", call.place.0, call.place.1));
+        let name = cell.name();
+        if let Some(row) = call.rows.get(column).filter(|&&row| row != Graphs::NO_ROW) {
+            let problem = format!("row {row} does not exist: expected a number from 0, below 2^32");
+            return invalid(format!("{place}: call of {name}: {problem}"));
+        }
+        let tables = cell.tables().iter().map(|table| format!("'{}'", table.name));
+        let rows = call.rows.iter().filter(|&&row| row != Graphs::NO_ROW).count();
+        let tables = tables.collect::<Vec<_>>().join(", ");
+        let rows = if rows == 0 { "no rows".into() } else { format!("only {rows} rows") };
+        invalid(format!("{place}: cell {name} reads the tables [{tables}], but there are {rows}"))
+    }
+
+    #[cold]
+    fn misfit<T>(&self, form: &Form, node: usize, got: usize) -> Result<T, GraphError> {
+        let name = self.network[form.cell.kind].name();
+        let text = match (&form.many, form.ones.as_slice()) {
+            (Some(port), ones) if got == ones.len() => {
+                format!("has no predecessors: give `absent`, an initial value for its port {port}")
+            }
+            (None, []) => format!("has no ports for predecessors, got {got}"),
+            (many, ones) => {
+                let any = many.as_ref().map(|port| format!("{port}: any number"));
+                let names: Vec<String> = ones.iter().cloned().chain(any).collect();
+                let (count, s) = (names.len(), if names.len() == 1 { "" } else { "s" });
+                let names = names.join(", ");
+                format!("has {count} port{s} for predecessors ({names}), got {got}")
+            }
+        };
+        invalid(format!("node {node}: cell {name} {text}"))
+    }
+
+    /// Finds a cycle among the nodes that were not called: each of them reads another one.
+    fn cycle(&self, nodes: Range<usize>) -> Vec<usize> {
+        let waits = |&node: &usize| self.waiting[node] > 0;
+        let mut node = nodes.clone().find(waits).expect("a node that waits");
+        let (mut seen, mut path) = (vec![None; nodes.len()], Vec::new());
+        while seen[node - nodes.start].is_none() {
+            seen[node - nodes.start] = Some(path.len());
+            path.push(node);
+            let mut sources = self.edges.sources(node).iter().map(|&source| source as usize);
+            node = sources.find(waits).expect("a predecessor that waits");
+        }
+        let mut cycle = path.split_off(seen[node - nodes.start].expect("a node of the path"));
+        if !self.graphs.reverse {
+            cycle.reverse();
+        }
+        let smallest = (0..cycle.len()).min_by_key(|&index| cycle[index]).expect("a node");
+        cycle.rotate_left(smallest);
+        cycle
+    }
+
+    /// Emits the values of all graphs, or the results of the readout.
+    pub(super) fn emit(&mut self, lists: &mut [CallList]) -> Result<(), GraphError> {
+        let (nodes, edges) = (self.graphs.kinds.len(), self.edges);
+        let mut emitted = vec![Vec::new(); lists.len()];
+        let mut push = |node: usize| emitted[edges.graph(node as i64)].push(self.made[node]);
+        match self.graphs.emit {
+            GraphEmit::Sinks => {
+                (0..nodes).filter(|&node| edges.readers(node).is_empty()).for_each(push);
+            }
+            GraphEmit::All => (0..nodes).for_each(push),
+            GraphEmit::Mask(mask) => (0..nodes).filter(|&node| mask[node]).for_each(push),
+            GraphEmit::Nodes(numbers) => {
+                for &node in numbers {
+                    if node as u64 >= nodes as u64 {
+                        return invalid(format!("emit: {}", no_node(node, nodes)));
+                    }
+                    push(node as usize);
+                }
+            }
+        }
+        for (graph, (list, mut values)) in lists.iter_mut().zip(emitted).enumerate() {
+            if let Some(form) = &self.forms.readout {
+                let place = ("readout of graph", graph);
+                let call = Call { place, node: 0, edge: None, ones: 0, values: &[], rows: &[] };
+                let each = form.each.as_ref().or((form.many.is_none()).then_some(&form.cell));
+                for value in values.iter_mut().filter(|_| each.is_some()) {
+                    let call = Call { values: &[*value], ..call };
+                    *value = self.call(list, each.expect("filtered"), call)?;
+                }
+                if form.many.is_some() && !values.is_empty() {
+                    let call = Call { values: &values, ..call };
+                    values = vec![self.call(list, &form.cell, call)?];
+                }
+            }
+            values.into_iter().for_each(|value| list.emit(value).expect("a value of this list"));
+        }
+        Ok(())
+    }
+}
+
+/// The rows of tables of a node or an edge.
+#[inline]
+fn of(rows: Option<(usize, &[i64])>, index: usize) -> &[i64] {
+    rows.map_or(&[], |(width, rows)| &rows[index * width..][..width])
+}
+
+#[cold]
+fn failed(place: Place, error: CallError) -> GraphError {
+    GraphError::Call { place: format!("{} {}", place.0, place.1), error: error.into() }
+}
