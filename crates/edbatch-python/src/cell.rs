@@ -10,7 +10,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::errors;
+use crate::errors::{self, CallError};
 use crate::network::Network;
 use crate::operand::{rounded, type_name, var_of};
 use crate::record::Record;
@@ -215,6 +215,17 @@ impl Cell {
             let (name, ports) = (cell.name().into(), cell.ports().to_vec());
             Self { network: network.clone().unbind(), kind, name, tables, ports }
         })
+    }
+
+    /// Returns the kind in the cell's own network, or an equal one.
+    pub(crate) fn kind_in(&self, network: &Network) -> PyResult<Kind> {
+        if self.network.get().is(network) {
+            return Ok(self.kind);
+        }
+        Err(CallError::new_err(format!(
+            "call of {}: expected a cell of this network, got one of another",
+            self.name
+        )))
     }
 
     /// Describes the operands of a call.

@@ -15,6 +15,7 @@ mod errors;
 mod exclusive;
 mod folder;
 mod from_arrays;
+mod graphs;
 mod html;
 mod inputs;
 mod ints;
@@ -53,6 +54,7 @@ mod _native {
         engine::Engine,
         errors::{CallError, CellError, DeviceError, FileError, WeightsError},
         folder::{load, save},
+        graphs::_dags,
         network::Network,
         optimizer::{Group, Optimizer, ada_grad, adam, adam_w, rms_prop, sgd},
         record::Record,

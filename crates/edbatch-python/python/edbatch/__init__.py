@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from . import cells
+from ._graphs import dags, from_dgl, from_pyg
 from ._native import (
     Awaitable,
     Build,
@@ -100,6 +101,9 @@ __all__ = [
     "adam",
     "adam_w",
     "cells",
+    "dags",
+    "from_dgl",
+    "from_pyg",
     "load",
     "rms_prop",
     "save",

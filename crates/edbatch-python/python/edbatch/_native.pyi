@@ -38,6 +38,7 @@ __all__ = [
     "Weights",
     "WeightsError",
     "__version__",
+    "_dags",
     "ada_grad",
     "adam",
     "adam_w",
@@ -547,3 +548,15 @@ def load(
 ) -> Engine: ...
 def save(folder: _Path, network: Network, weights: Weights, /) -> None: ...
 def run_command(arguments: list[str]) -> int: ...
+def _dags(
+    network: Network,
+    nodes: Any,
+    edges: npt.NDArray[np.int64],
+    edge_calls: Any,
+    ptr: npt.NDArray[np.int64] | None,
+    absent: int | None,
+    reverse: bool,
+    emit: bool | npt.NDArray[Any],
+    readout: Any,
+    /,
+) -> list[CallList]: ...

@@ -75,6 +75,14 @@ class TracedCell:
         """Calls the cells. `traced_cell` replaces it."""
         raise NotImplementedError
 
+    def _of_graphs(self) -> tuple[Any, ...]:
+        """The cells, and the names of rows, of ports for one value and of that for any number."""
+        ports = self._made_of[3]
+        many = next((port.name for port in ports if port.many), None)
+        rows = [port.name for port in ports if port.record is None]
+        ones = [port.name for port in ports if port.record is not None and not port.many]
+        return self.cell, self.each, self.leaf, (rows, ones, many)
+
     def fail_number(self, operands: Iterable[Any]) -> NoReturn:
         count, got = len(self._ports), sum(operand is not MISSING for operand in operands)
         raise CallError(
