@@ -24,7 +24,7 @@ const MAX_LIBRARIES: usize = 74_671;
 const MAX_BENCHES: usize = 13_545;
 
 /// The limit for the workspace with its tests, so that moving code does not escape the count.
-const MAX_WORKSPACE: usize = 132_605;
+const MAX_WORKSPACE: usize = 132_607;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {
