@@ -21,6 +21,7 @@
 
 mod arena;
 mod back;
+mod free_ranges;
 mod groups;
 mod operands;
 

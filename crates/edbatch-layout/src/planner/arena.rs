@@ -4,15 +4,13 @@ use std::ops::Range;
 
 use edbatch_graph::{Dag, Source};
 
+use super::free_ranges::FreeRanges;
 use super::{Lifetimes, MiniBatch, Planner};
 
 /// A best-fit allocator, which grows if no free range is large enough.
-///
-/// *Cost*: linear in the number of free ranges, at most one more than the live spans.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arena {
-    /// The free ranges, ascending. Adjacent ranges are merged.
-    free: Vec<Range<u64>>,
+    free: FreeRanges,
     end: u64,
 }
 
@@ -32,40 +30,18 @@ impl Arena {
     /// Returns their offset.
     pub(super) fn allocate(&mut self, len: u64) -> u64 {
         // The best fit keeps larger ranges for larger batches.
-        let fitting = self.free.iter().enumerate();
-        let fitting = fitting.filter(|(_, range)| range.end - range.start >= len);
-        let Some((index, range)) = fitting.min_by_key(|(_, range)| range.end - range.start) else {
+        self.free.take(len).unwrap_or_else(|| {
             // A free range at the end is extended.
-            let last = self.free.pop_if(|last| last.end == self.end);
-            let start = last.map_or(self.end, |last| last.start);
+            let start = self.free.take_last(self.end).unwrap_or(self.end);
             self.end = start + len;
-            return start;
-        };
-        let start = range.start;
-        if range.end - start == len {
-            self.free.remove(index);
-        } else {
-            self.free[index].start += len;
-        }
-        start
+            start
+        })
     }
 
     /// Frees a range.
     pub(super) fn free(&mut self, range: Range<u64>) {
-        if range.is_empty() {
-            return;
-        }
-        let at = self.free.partition_point(|free| free.start < range.start);
-        let joins_next = self.free.get(at).is_some_and(|next| next.start == range.end);
-        let joins_last = at > 0 && self.free[at - 1].end == range.start;
-        match (joins_last, joins_next) {
-            (true, true) => {
-                self.free[at - 1].end = self.free[at].end;
-                self.free.remove(at);
-            }
-            (true, false) => self.free[at - 1].end = range.end,
-            (false, true) => self.free[at].start = range.start,
-            (false, false) => self.free.insert(at, range),
+        if !range.is_empty() {
+            self.free.add(range);
         }
     }
 }
@@ -171,8 +147,12 @@ mod tests {
                 None => log.push(arena.allocate(step.parse().unwrap()).to_string()),
             }
         }
-        let free: Vec<String> =
-            arena.free.iter().map(|range| format!("{}-{}", range.start, range.end)).collect();
+        let free: Vec<String> = arena
+            .free
+            .list()
+            .iter()
+            .map(|range| format!("{}-{}", range.start, range.end))
+            .collect();
         assert_eq!(format!("{} | {} | {}", log.join(" "), free.join(" "), arena.end()), expected);
     }
 
