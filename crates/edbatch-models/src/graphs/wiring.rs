@@ -96,39 +96,30 @@ impl<'g> Wiring<'g> {
         let reserved = list.reserve(calls, 0, self.edges_of_graph);
         reserved
             .map_err(|e| GraphError::Call { place: format!("graph {graph}"), error: e.into() })?;
-        let called = self.order(&nodes);
-        if called < nodes.len() {
-            return Err(GraphError::Cycle { graph, nodes: self.cycle(nodes) });
-        }
-        let mut values = mem::take(&mut self.predecessors);
-        for index in 0..called {
-            let node = self.ready[index] as usize;
-            self.made[node] = self.node(list, node, &mut values)?;
-        }
-        self.predecessors = values;
-        Ok(())
-    }
-
-    /// Finds the order in which the nodes of a graph become ready. Returns their number, which is
-    /// smaller in a graph with a cycle.
-    fn order(&mut self, nodes: &Range<usize>) -> usize {
         // Every node is written to the end, and kept if it is ready: branches would be random.
         self.ready.resize(nodes.len() + 1, 0);
-        let (ready, mut next, mut end) = (self.ready.as_mut_slice(), 0, 0);
+        let (mut next, mut end) = (0, 0);
         for node in nodes.clone() {
-            ready[end] = node as u32;
+            self.ready[end] = node as u32;
             end += usize::from(self.waiting[node] == 0);
         }
+        let mut values = mem::take(&mut self.predecessors);
         while next < end {
-            for &reader in self.edges.readers(ready[next] as usize) {
+            let node = self.ready[next] as usize;
+            self.made[node] = self.node(list, node, &mut values)?;
+            for &reader in self.edges.readers(node) {
                 let waiting = &mut self.waiting[reader as usize];
                 *waiting -= 1;
-                ready[end] = reader;
+                self.ready[end] = reader;
                 end += usize::from(*waiting == 0);
             }
             next += 1;
         }
-        end
+        self.predecessors = values;
+        match end < nodes.len() {
+            true => Err(GraphError::Cycle { graph, nodes: self.cycle(nodes) }),
+            false => Ok(()),
+        }
     }
 
     /// Calls the cells of the edges that a node reads, then its own. `values` is a buffer.
@@ -151,45 +142,49 @@ impl<'g> Wiring<'g> {
         }
         let is_leaf = form.many.is_some() && got == ones;
         let leaf = form.leaf.as_ref().filter(|_| is_leaf);
-        if !self.forms.edges.is_empty() {
-            self.call_edges(list, node, values)?;
-        }
         if is_leaf && leaf.is_none() {
             let Some(absent) = self.graphs.absent else { return self.misfit(form, node, got) };
             values.push(absent);
         }
+        if form.each.is_some() || !self.forms.edges.is_empty() {
+            self.call_edges(list, node, form, got, values)?;
+        }
         let part = leaf.unwrap_or(&form.cell);
-        if part.is_plain && part.columns.is_empty() && form.each.is_none() {
+        if part.is_plain && part.columns.is_empty() {
             let made = list.call(part.kind, &[], values);
             return made.map_err(|error| failed(("node", node), error));
         }
         let (place, rows) = (("node", node), of(self.graphs.rows, node));
-        let call = Call { place, node, edge: None, ones, values: &[], rows };
-        if let Some(each) = &form.each {
-            let mut operands = values[..ones].to_vec();
-            for (index, value) in values.iter_mut().enumerate().skip(ones) {
-                let edge = (!is_leaf).then(|| self.edges.number(node, index));
-                operands.truncate(ones);
-                operands.push(*value);
-                *value = self.call(list, each, Call { edge, values: &operands, ..call })?;
-            }
-        }
-        self.call(list, part, Call { values, ..call })
+        self.call(list, part, Call { place, node, edge: None, ones, values, rows })
     }
 
-    /// Calls the cells of the edges that a node reads. Their results replace the predecessors.
+    /// Calls the cell of each edge that a node reads, or of each of its values at the port of any
+    /// number. The results replace the values, of which `got` have an edge.
     fn call_edges(
         &mut self,
         list: &mut CallList,
         node: usize,
-        predecessors: &mut [Value],
+        form: &Form,
+        got: usize,
+        values: &mut [Value],
     ) -> Result<(), GraphError> {
-        for (position, value) in predecessors.iter_mut().enumerate() {
-            let edge = self.edges.number(node, position);
-            let form = &self.forms.edges[self.graphs.edge_kinds[edge] as usize];
-            let (place, rows) = (("edge", edge), of(self.graphs.edge_rows, edge));
-            let call = Call { place, node, edge: Some(edge), ones: 0, values: &[*value], rows };
-            *value = self.call(list, &form.cell, call)?;
+        // The cell of a value also reads the predecessors at ports that take one.
+        let (ones, end) = form.each.as_ref().map_or((0, got), |_| (form.ones.len(), values.len()));
+        let mut operands = values[..ones].to_vec();
+        for (position, value) in values.iter_mut().enumerate().take(end).skip(ones) {
+            let edge = (position < got).then(|| self.edges.number(node, position));
+            let (part, place, rows) = match (&form.each, edge) {
+                (Some(each), _) => (each, ("node", node), of(self.graphs.rows, node)),
+                (None, edge) => {
+                    let edge = edge.expect("a value with an edge");
+                    let form = &self.forms.edges[self.graphs.edge_kinds[edge] as usize];
+                    (&form.cell, ("edge", edge), of(self.graphs.edge_rows, edge))
+                }
+            };
+            operands.truncate(ones);
+            operands.push(*value);
+            let call = Call { place, node, edge, ones, values: &operands, rows };
+            *value = self.call(list, part, call)?;
         }
         Ok(())
     }
