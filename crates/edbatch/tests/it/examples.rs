@@ -12,6 +12,8 @@ pub(crate) mod crf;
 pub(crate) mod dag;
 #[path = "../../examples/dagnn.rs"]
 pub(crate) mod dagnn;
+#[path = "../../examples/derivations/main.rs"]
+pub(crate) mod derivations;
 #[path = "../../examples/early_exit.rs"]
 pub(crate) mod early_exit;
 #[path = "../../examples/1_own_model.rs"]

@@ -39,6 +39,7 @@ mod random_networks;
 mod real_inputs;
 mod session_scripts;
 mod sessions;
+mod showcases;
 mod sizes;
 mod small;
 mod steps;
