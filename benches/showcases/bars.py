@@ -8,7 +8,7 @@ The arguments are the unit, the columns that name a group, and the columns of th
 import sys
 
 COLOURS = ["#9aa5b1", "#5b7083", "#d9822b", "#2f855a"]
-HEIGHT, BASE, LEFT, BAR, GAP = 276, 236, 12, 29, 22
+HEIGHT, BASE, LEFT, BAR = 276, 236, 12, 29
 
 
 def text(x, y, value, more=""):
@@ -21,12 +21,15 @@ def main():
     header, _, *rows = [[cell.strip() for cell in row] for row in rows]
     named, columns = [int(n) for n in named.split(",")], [int(n) for n in columns]
     most = max(float(row[column]) for row in rows for column in columns)
-    group = BAR * len(columns) + GAP
+    longest = max(len(row[column]) for row in rows for column in named)
+    gap = max(22, 6 * longest - BAR * len(columns))
+    group = BAR * len(columns) + gap
     width = LEFT + group * len(rows) + 10
+    size = f'width="{width}" height="{HEIGHT}"'
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {HEIGHT}" '
-        f'width="{width}" height="{HEIGHT}" font-family="sans-serif" font-size="10">',
-        f'<rect width="{width}" height="{HEIGHT}" fill="white"/>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {HEIGHT}" {size}>',
+        '<g font-family="sans-serif" font-size="10">',
+        f'<rect {size} fill="white"/>',
     ]
     x = LEFT
     for colour, column in zip(COLOURS, columns):
@@ -35,7 +38,7 @@ def main():
         x += 30 + 7 * len(header[column])
     out.append(text(x, 19, unit, 'font-size="12" fill="#555"'))
     for number, row in enumerate(rows):
-        left = LEFT + GAP / 2 + number * group
+        left = LEFT + gap / 2 + number * group
         for at, (colour, column) in enumerate(zip(COLOURS, columns)):
             value = float(row[column])
             high, x = 190 * value / most, left + BAR * at
@@ -46,11 +49,13 @@ def main():
             middle = x + BAR / 2 - 1
             out.append(text(middle, BASE - high - 4, row[column], 'text-anchor="middle"'))
         for line, column in enumerate(named):
-            label = f"{header[column]} {row[column]}"
+            label = row[column]
+            if label.isdigit():
+                label = f"{header[column]} {label}"
             middle = left + BAR * len(columns) / 2
             out.append(text(middle, BASE + 16 + 14 * line, label, 'text-anchor="middle"'))
     out.append(f'<path d="M{LEFT} {BASE}H{width - 10}" stroke="#333"/>')
-    print("\n".join([*out, "</svg>"]))
+    print("\n".join([*out, "</g>", "</svg>"]))
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@
     python benches/showcases/derivations_in_torch.py [--waves 64 256] [FILE]
 
 A wave is some clauses that are scored before the next ones are derived. PyTorch computes a wave
-level by level: clauses of a level read earlier waves and earlier levels. All indices are made before
-the clock starts; what a session does to find them is within its time. The scores are compared first,
-then laps of both alternate, on one thread each.
+level by level: clauses of a level read earlier waves and earlier levels. All indices are made
+before the clock starts; what a session does to find them is within its time. The scores are
+compared first, then laps of both alternate, on one thread each.
 """
 
 import argparse
@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 ROOT = Path(__file__).parents[2]
+EXAMPLES = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release/examples"
 BUNDLED = ROOT / "crates/edbatch/examples/derivations/family.tsv"
 
 
@@ -37,25 +38,27 @@ def read(path):
     return rules, torch.tensor(numbers) / 10, parents
 
 
-class Weights:
-    """The tensors of the folder that the Rust program writes; see `network.json` there."""
+def tensors(folder):
+    """The tensors of a folder that the Rust program writes; see `network.json` there."""
+    data = (Path(folder) / "weights.safetensors").read_bytes()
+    end = 8 + int.from_bytes(data[:8], "little")
+    found = {}
+    for name, entry in json.loads(data[8:end]).items():
+        if name != "__metadata__":
+            begin, stop = (end + offset for offset in entry["data_offsets"])
+            array = np.frombuffer(data[begin:stop], "<f4").reshape(entry["shape"])
+            found[name] = torch.tensor(array)
+    return found
 
+
+class Weights:
     def __init__(self, folder):
-        data = (Path(folder) / "weights.safetensors").read_bytes()
-        end = 8 + int.from_bytes(data[:8], "little")
-        tensors = {}
-        for name, entry in json.loads(data[8:end]).items():
-            if name != "__metadata__":
-                begin, stop = (end + offset for offset in entry["data_offsets"])
-                array = np.frombuffer(data[begin:stop], "<f4").reshape(entry["shape"])
-                tensors[name] = torch.tensor(array)
-        self.rules, self.none, v, w, u, out = (
-            tensors[name] for name in ("rules", "none", "v", "w", "u", "out")
-        )
-        self.w, self.u = w.T.contiguous(), u.T.contiguous()
+        found = tensors(folder)
+        self.rules, self.none = found["rules"], found["none"]
+        self.w, self.u = found["w"].T.contiguous(), found["u"].T.contiguous()
         # Both products as one: [sum, max] by this matrix.
         self.parents = torch.cat([self.w, self.u])
-        self.numbers, self.out = v.T.contiguous(), out.T.contiguous()
+        self.numbers, self.out = found["v"].T.contiguous(), found["out"].T.contiguous()
 
 
 class Replay:
@@ -152,10 +155,10 @@ def difference(folder, replay):
 
 
 class Session:
-    """The Rust program, which replays once for each line that it reads."""
+    """A Rust program, which measures a lap for each line that it reads."""
 
-    def __init__(self, program, folder, width, wave, path):
-        command = [program, "--laps", folder, str(width), str(wave), path]
+    def __init__(self, program, *arguments):
+        command = [program, "--laps", *map(str, arguments)]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -199,14 +202,13 @@ def measure(options, derivation, width, wave):
 
 
 def main():
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     file = os.environ.get("EDBATCH_DERIVATIONS", str(BUNDLED))
     parser.add_argument("file", nargs="?", default=file, help="as derive.py writes it")
     parser.add_argument("--widths", type=int, nargs="+", default=[64, 128])
     parser.add_argument("--waves", type=int, nargs="+", default=[8, 64, 256, 1024])
     parser.add_argument("--laps", type=int, default=15)
-    parser.add_argument("--program", default=str(target / "release/examples/derivations"))
+    parser.add_argument("--program", default=str(EXAMPLES / "derivations"))
     parser.add_argument("--difference", help="only compare with the scores of this folder")
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -8,12 +8,13 @@ use std::process::Command;
 use crate::{Failure, root};
 
 /// Examples whose output is not compared, with the reason.
-const NOT_COMPARED: [(&str, &str); 6] = [
+const NOT_COMPARED: [(&str, &str); 7] = [
     ("3_walkthrough", "is quoted in docs/walkthrough.md, which a test compares"),
     ("derivations", "prints times; a test of the crate checks its bits and its memory"),
     ("figures", "prints times"),
     ("aligned", "reads files given as arguments; a test of the crate covers it"),
     ("c1p", "reads files given as arguments; tests of the crate cover it"),
+    ("plans", "prints times; a test of the crate checks its bits"),
     ("generate", "writes files; a test of the crate compares them with the fixtures"),
 ];
 

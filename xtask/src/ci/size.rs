@@ -24,8 +24,8 @@ const MAX_LIBRARIES: usize = 74_671;
 const MAX_BENCHES: usize = 13_545;
 
 /// The limit for the workspace with its tests, so that moving code does not escape the count.
-/// 373 of them are the example `derivations` and the tests of showcases.
-const MAX_WORKSPACE: usize = 132_980;
+/// 682 of them are the examples `derivations` and `plans` with their tests.
+const MAX_WORKSPACE: usize = 133_289;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {

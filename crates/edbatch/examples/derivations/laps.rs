@@ -1,5 +1,5 @@
-//! Laps for a program to compare with: writes a network with its weights to a folder, and measures a
-//! lap for each line of the standard input.
+//! Laps for a program to compare with: writes a network with its weights to a folder, and measures
+//! a lap for each line of the standard input.
 
 use std::error::Error;
 use std::path::Path;
@@ -9,8 +9,8 @@ use edbatch::graph::Network;
 use edbatch::models::network_to_json;
 use edbatch::runtime::Parameters;
 
-/// Writes `network.json`, `weights.safetensors` and scores to a folder. Then prints the seconds of a
-/// lap for each line that it reads.
+/// Writes `network.json`, `weights.safetensors` and scores to a folder. Then prints the seconds of
+/// a lap for each line that it reads.
 pub(crate) fn serve(
     folder: impl AsRef<Path>,
     network: &Network,

@@ -56,12 +56,6 @@ pub(crate) fn parse(text: &str) -> Option<Vec<Clause>> {
     Some(clauses)
 }
 
-/// The clauses of a file, or of the one that is included.
-pub(crate) fn load(file: Option<&String>) -> Result<Vec<Clause>, Box<dyn Error>> {
-    let text = file.map_or(Ok(FAMILY.into()), std::fs::read_to_string)?;
-    Ok(parse(&text).ok_or("not a derivation: expected a clause a line, as derive.py writes it")?)
-}
-
 /// A network for clauses: two cells, and a record for what the prover gives.
 #[derive(Clone)]
 pub(crate) struct Prover {

@@ -4,7 +4,9 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-use super::{Clause, laps, load, open};
+use super::{Clause, FAMILY, laps, open, parse};
+
+const USAGE: &str = "usage: derivations [FILE] | --laps FOLDER WIDTH WAVE FILE";
 
 /// Does what the arguments of the program ask for.
 pub(crate) fn start() -> Result<(), Box<dyn Error>> {
@@ -16,8 +18,21 @@ pub(crate) fn start() -> Result<(), Box<dyn Error>> {
             let clauses = load(Some(file))?;
             serve(folder.as_ref(), width.parse()?, wave.parse()?, &clauses)
         }
-        _ => Err("usage: derivations [FILE] | --laps FOLDER WIDTH WAVE FILE".into()),
+        [help] if help == "--help" || help == "-h" => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        _ => Err(USAGE.into()),
     }
+}
+
+/// The clauses of a file, or of the one that is included.
+fn load(file: Option<&String>) -> Result<Vec<Clause>, Box<dyn Error>> {
+    let name = file.map_or("the included file", String::as_str);
+    let text = file.map_or(Ok(FAMILY.into()), std::fs::read_to_string);
+    let text = text.map_err(|error| format!("{name}: {error}"))?;
+    Ok(parse(&text)
+        .ok_or_else(|| format!("{name}: expected a clause a line, as derive.py writes it"))?)
 }
 
 /// Writes the network and the scores to a folder, and replays once for each line of the input.

@@ -1,6 +1,7 @@
 //! The examples, as modules. Their `main` is not used.
 
-#![allow(dead_code, missing_docs)]
+// Two examples have a module in common.
+#![allow(clippy::duplicate_mod, dead_code, missing_docs)]
 
 #[path = "../../examples/attention_decoder.rs"]
 pub(crate) mod attention_decoder;
@@ -18,6 +19,8 @@ pub(crate) mod derivations;
 pub(crate) mod early_exit;
 #[path = "../../examples/1_own_model.rs"]
 pub(crate) mod own_model;
+#[path = "../../examples/plans/main.rs"]
+pub(crate) mod plans;
 #[path = "../../examples/4_train.rs"]
 pub(crate) mod train;
 #[path = "../../examples/tree_transformer.rs"]

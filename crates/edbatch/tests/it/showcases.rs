@@ -6,6 +6,7 @@ use std::process::Command;
 
 use crate::architecture::root;
 use crate::examples::derivations::{self, laps};
+use crate::examples::plans;
 
 /// Python with PyTorch, or `None` if the test is skipped.
 fn python_with_torch() -> Option<OsString> {
@@ -18,7 +19,9 @@ fn python_with_torch() -> Option<OsString> {
 /// Runs a script of `benches/showcases` and returns the number that it prints.
 fn number_of(python: OsString, script: &str, arguments: &[&Path]) -> f64 {
     let script = root().join("benches/showcases").join(script);
-    let output = Command::new(python).arg("-B").arg(script).args(arguments).output().unwrap();
+    let mut command = Command::new(python);
+    command.env_remove("EDBATCH_DERIVATIONS").env_remove("EDBATCH_PLANS");
+    let output = command.arg("-B").arg(script).args(arguments).output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout).trim().parse();
     printed.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
 }
@@ -99,6 +102,54 @@ fn pytorch_computes_the_same_scores_of_clauses() {
 }
 
 #[test]
+fn plans_have_the_same_bits_alone_and_equal_subplans_are_computed_once() {
+    let queries = plans::parse(plans::QUERIES).unwrap();
+    let (planner, _, mut session) = plans::open(16).unwrap();
+    // Fails if a bit differs.
+    let scores = plans::measure::scores(&planner, &mut session, &queries).unwrap();
+    let different: std::collections::BTreeSet<u32> = bits(&scores).into_iter().collect();
+    assert!(scores.len() == 160 && different.len() > 100, "{}", different.len());
+    let before = session.statistics().calls;
+    planner.times(&mut session, &queries[0]).unwrap();
+    let statistics = session.statistics();
+    // The first query has 237 nodes; 134 are different.
+    assert_eq!((statistics.calls - before, statistics.stored), (134 + 20, 0));
+}
+
+#[test]
+fn files_that_are_no_plans_are_rejected() {
+    let text = |children: &str, share: &str| {
+        let estimates = "\"rows\":1,\"width\":4,\"cost\":2.5";
+        let node = |children: &str, share: &str| {
+            format!("{{\"op\":\"Sort\",\"children\":{children},{estimates},\"share\":{share}}}")
+        };
+        format!("{{\"plans\":[[{},{}]]}}\n", node("[]", "0"), node(children, share))
+    };
+    let parse = |text: &str| plans::parse(text).map(|queries| queries.len());
+    assert_eq!(parse(&text("[0]", "1")), Some(1));
+    let invalid = [text("[1]", "1"), text("[0]", "-1"), text("0", "1"), text("[0]", "9999999")];
+    for text in invalid.iter().map(String::as_str).chain(["{\"plans\":[[]]}", "[]", "x"]) {
+        assert_eq!(parse(text), None, "{text}");
+    }
+}
+
+#[test]
+fn pytorch_computes_the_same_scores_of_plans() {
+    let Some(python) = python_with_torch() else {
+        return edbatch_testing::skip("no Python with PyTorch and NumPy");
+    };
+    let queries = plans::parse(plans::QUERIES).unwrap();
+    let (planner, weights, mut session) = plans::open(24).unwrap();
+    let scores = plans::measure::scores(&planner, &mut session, &queries).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    laps::write(folder.path(), &planner.network, &weights, &scores).unwrap();
+    let arguments = [Path::new("--difference"), folder.path()];
+    let difference = number_of(python, "plans_in_torch.py", &arguments);
+    assert!(difference < 1e-5, "{difference}");
+}
+
+#[test]
 fn pages_of_showcases_quote_their_programs() {
     assert_quotes("docs/showcases/prover.md", "crates/edbatch/examples/derivations/main.rs");
+    assert_quotes("docs/showcases/plans.md", "crates/edbatch/examples/plans/main.rs");
 }
