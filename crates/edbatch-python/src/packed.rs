@@ -169,12 +169,12 @@ pub(crate) struct Packed {
 impl Packed {
     /// Joins the outputs of all inputs.
     pub(crate) fn of(given: Elements, places: Places, outputs: Vec<Rows>) -> (Self, Vec<f32>) {
-        let (mut elements, mut ends) = (vec![], Vec::with_capacity(outputs.len()));
-        for rows in outputs {
-            let (of_input, of_rows) = rows.into_parts();
-            elements.extend_from_slice(&of_input);
-            ends.push(of_rows);
-        }
+        let (all, ends): (Vec<_>, Vec<_>) = outputs.into_iter().map(Rows::into_parts).unzip();
+        // The array of a single input, such as a large graph, is not copied.
+        let elements = match <[_; 1]>::try_from(all) {
+            Ok([elements]) => elements,
+            Err(all) => all.concat(),
+        };
         (Self { given, places, ends }, elements)
     }
 
