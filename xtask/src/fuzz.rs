@@ -28,7 +28,7 @@ pub(crate) struct Args {
     seconds: u32,
 }
 
-const TARGETS: [&str; 11] = [
+const TARGETS: [&str; 12] = [
     "readers",
     "models",
     "policies",
@@ -38,6 +38,7 @@ const TARGETS: [&str; 11] = [
     "marks",
     "network_file",
     "call_lists",
+    "c_sessions",
     "networks",
     "trace",
 ];

@@ -2,7 +2,8 @@
 
 import ctypes
 import sys
-from ctypes import POINTER, byref, c_char_p, c_float, c_int64, c_size_t, c_uint16, c_uint32, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_float, c_int64, c_size_t, c_uint16, c_uint32
+from ctypes import c_void_p
 
 library = ctypes.CDLL(sys.argv[1])
 library.edbatch_error_message.restype = c_char_p

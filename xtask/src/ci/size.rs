@@ -16,8 +16,8 @@ use crate::{Failure, root};
 /// Python package and sessions (2,763 lines, 754 of them for Python) added the others. 500 are call
 /// lists with slots, runs of rows as one array, and networks by fingerprint, for layers of PyTorch.
 /// 1,773 are the C interface: 26 functions, the checks of their arguments, and opening engines.
-/// 1,392 are graphs as arrays, in Rust, in Python and in lines of files; 80 find free ranges of deep
-/// graphs.
+/// 1,392 are graphs as arrays, in Rust, in Python and in lines of files; 80 find the free ranges of
+/// deep graphs.
 const MAX_LIBRARIES: usize = 74_758;
 
 /// The limit for `benches`, so that the measurements stay much smaller than the libraries. The
@@ -26,7 +26,7 @@ const MAX_BENCHES: usize = 13_545;
 
 /// The limit for the workspace with its tests, so that moving code does not escape the count.
 /// 682 of them are the examples `derivations` and `plans` with their tests.
-const MAX_WORKSPACE: usize = 133_458;
+const MAX_WORKSPACE: usize = 133_772;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {

@@ -263,6 +263,11 @@ pub(super) const STEPS: &[Step] = &[
         "cargo test --release -p edbatch-cuda --test it -- --include-ignored device_code::",
     )
     .when(When::Long),
+    Step::new(
+        "long-sessions",
+        "cargo test --release -p edbatch --test it -- --include-ignored sessions::",
+    )
+    .when(When::Long),
     Step::new("c-cmake", "cargo xtask c-package --check cmake target/c-package")
         .when(When::Long)
         .needs(Needs::Tool { probe: "cmake --version", get: "apt install cmake gcc" }),

@@ -13,25 +13,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 const MAX_CALLS: usize = 200;
 
 /// The network of all lists.
-pub(crate) const NETWORK: &str = r#"{"edbatch_network": 1,
- "records": [{"name": "state", "fields": [{"name": "h", "shape": [2]}]},
-  {"name": "pair", "fields": [{"name": "v", "shape": [1]}, {"name": "m", "shape": [1, 2]}]}],
- "parameters": [{"name": "embed", "shape": [9, 2]}, {"name": "h0", "shape": [2]}],
- "initial_values": [{"record": "state", "parameters": ["h0"]}],
- "cells": [
-  {"name": "leaf", "record": "state", "tables": [{"name": "token", "parameter": "embed"}],
-   "ports": [], "operations": [{"op": "lookup", "table": 0}], "outputs": [0]},
-  {"name": "sum", "record": "state", "tables": [],
-   "ports": [{"name": "first", "record": "state"},
-    {"name": "rest", "record": "state", "many": true}],
-   "operations": [{"op": "input", "port": 0, "field": 0},
-    {"op": "reduce", "port": 1, "field": 0, "by": "sum"}, {"op": "add", "operands": [0, 1]},
-    {"op": "tanh", "operands": [2]}],
-   "outputs": [3]},
-  {"name": "halves", "record": "state", "tables": [], "ports": [{"name": "pair", "record": "pair"}],
-   "operations": [{"op": "input", "port": 0, "field": 0}, {"op": "input", "port": 0, "field": 1},
-    {"op": "transpose", "operands": [1]}, {"op": "matmul", "operands": [2, 0]}],
-   "outputs": [3]}]}"#;
+pub(crate) const NETWORK: &str = include_str!("network.json");
 
 /// Reads each line. Valid lists survive a round trip, and run together as alone.
 pub(crate) fn run(bytes: &[u8]) {

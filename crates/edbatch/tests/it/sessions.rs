@@ -320,3 +320,29 @@ fn bits_do_not_depend_on_runs_and_threads() {
         }
     }
 }
+
+/// A wave of a search: 100 clauses from random ones, each in the place of another, which is
+/// released. Waves repeat, so memory is constant once all of them have been.
+#[test]
+#[ignore = "takes seconds in release"]
+fn ten_million_calls_keep_memory_constant() {
+    let (mut session, waves) = (session(), 500);
+    let mut live = clauses(&mut session, [1; 1000]).to_vec();
+    let mut held = 0;
+    for wave in 0..100_000 {
+        let mut rng = Random::seed_from_u64(wave % waves);
+        for _ in 0..100 {
+            let [a, b, out] = [(); 3].map(|()| rng.random_range(0..live.len()));
+            let rule = rng.random_range(0..20);
+            let clause = session.call(INFER, &[rule], &[live[a], live[b]]).unwrap();
+            session.release(&[live[out]]).unwrap();
+            live[out] = clause;
+        }
+        session.run().unwrap();
+        let now = session.statistics().held_bytes;
+        held = if wave < waves { now.max(held) } else { held };
+        assert!(wave < waves || now == held, "wave {wave}: {now} bytes, {held} before");
+    }
+    let counts = session.statistics();
+    assert_eq!((counts.calls, counts.stored), (10_001_000, 1000));
+}
