@@ -103,7 +103,7 @@ impl Choices<'_> {
     }
 }
 
-/// What the session holds: for each value the bits that were fetched, if any. A pending one has
+/// The values of the session, each with the bits that were fetched, if any. A pending value has
 /// `None` in place of both.
 #[derive(Default)]
 struct Model {
@@ -125,7 +125,7 @@ impl Model {
         self.live.get(&value).is_some_and(Option::is_none)
     }
 
-    /// What a fetch of stored or initial values returns: bits that never change.
+    /// Compares the elements of stored and initial values with those fetched before.
     fn fetched(&mut self, values: &[i64], elements: &[f32]) {
         for (&value, elements) in values.iter().zip(elements.chunks(2)) {
             let bits: Vec<u32> = elements.iter().map(|x| x.to_bits()).collect();
