@@ -276,24 +276,35 @@ class Layer(nn.Module):
         The older `weight_norm` and `prune` compute them in hooks of submodules, which are not
         called. Those of the layer itself have run when it was called.
         """
-        for module in self.modules():
+        modules = dict(self.named_modules())
+        for module in modules.values():
             if module._forward_pre_hooks and (module is not self or called is self):
                 for hook in list(module._forward_pre_hooks.values()):
                     if _is_hook(hook):
                         hook(module, ())
         tensors = []
         for name in self._names:
-            owner: Any = self
-            try:
-                for part in name.split("."):
-                    owner = getattr(owner, part)
-            except AttributeError:
-                raise ValueError(
-                    f"parameter {name}: expected a parameter of the layer, got none: do not delete "
-                    "or replace it"
-                ) from None
-            tensors.append(_checked(f"parameter {name}", owner))
+            path, _, last = name.rpartition(".")
+            # A dictionary is faster than `getattr`, but does not have what a property computes.
+            module = modules.get(path)
+            tensor = None if module is None else module._parameters.get(last)
+            tensor = self._named(name) if tensor is None else tensor
+            if not _is_ours(tensor):
+                _checked(f"parameter {name}", tensor)
+            tensors.append(tensor)
         return tensors
+
+    def _named(self, name: str) -> Any:
+        owner: Any = self
+        try:
+            for part in name.split("."):
+                owner = getattr(owner, part)
+        except AttributeError:
+            raise ValueError(
+                f"parameter {name}: expected a parameter of the layer, got none: do not delete or "
+                "replace it"
+            ) from None
+        return owner
 
     def extra_repr(self) -> str:
         return repr(self._shared.network)
@@ -324,10 +335,14 @@ def _check_names(
     check_tables(network, sparse)
 
 
+def _is_ours(tensor: Any) -> bool:
+    return isinstance(tensor, Tensor) and tensor.dtype == torch.float32 and tensor.is_cpu
+
+
 def _checked(what: str, tensor: Any) -> Tensor:
     if not isinstance(tensor, Tensor):
         raise TypeError(f"{what}: expected a tensor, got {type(tensor).__name__}")
-    if tensor.dtype != torch.float32 or tensor.device.type != "cpu":
+    if not _is_ours(tensor):
         raise TypeError(
             f"{what}: expected a tensor of float32 on the CPU, got {tensor.dtype} on "
             f"{tensor.device}: a Layer computes there, so convert with `.float().cpu()`"
