@@ -12,6 +12,7 @@ use edbatch_graph::Network;
 use edbatch_layout::{Lifetimes, Plan, Program, ValueRow, Want};
 
 use crate::kernels::{ArgMax, OutOfMemory, trial};
+use crate::rows::Rows;
 use crate::{ParameterError, Parameters, Precision, ThreadPool};
 pub use given::{Given, GivenPlace, StoredRow};
 pub use state::TrainingState;
@@ -204,101 +205,6 @@ pub fn fields(program: &Program, row: ValueRow) -> impl Iterator<Item = (usize, 
     let layout = program.record(row.record);
     let starts = layout.offsets.iter().map(move |&offset| (row.start + offset) as usize);
     starts.zip(layout.widths.iter().map(|&width| width as usize))
-}
-
-/// The outputs of one input: a list of rows of f32, one per emitted value, in the order of
-/// emission.
-///
-/// A row holds the fields of its value, one after another.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Rows {
-    elements: Vec<f32>,
-    ends: Vec<usize>,
-}
-
-impl Rows {
-    /// An empty list.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Returns the number of rows.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// Returns true if there are no rows.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
-    /// Returns a row.
-    ///
-    /// # Panics
-    /// If the index is out of range.
-    #[must_use]
-    pub fn row(&self, index: usize) -> &[f32] {
-        let start = if index == 0 { 0 } else { self.ends[index - 1] };
-        &self.elements[start..self.ends[index]]
-    }
-
-    /// Returns all rows, in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[f32]> {
-        (0..self.len()).map(|index| self.row(index))
-    }
-
-    /// Returns the elements of all rows, one row after another, and the end of each row in them.
-    ///
-    /// ```
-    /// use edbatch_runtime::Rows;
-    ///
-    /// let mut rows = Rows::new();
-    /// rows.push(&[1.0, 2.0]);
-    /// rows.push(&[3.0]);
-    /// assert_eq!(rows.into_parts(), (vec![1.0, 2.0, 3.0], vec![2, 3]));
-    /// ```
-    #[must_use]
-    pub fn into_parts(self) -> (Vec<f32>, Vec<usize>) {
-        (self.elements, self.ends)
-    }
-
-    /// Appends a row.
-    pub fn push(&mut self, row: &[f32]) {
-        self.elements.extend_from_slice(row);
-        self.ends.push(self.elements.len());
-    }
-
-    /// Removes all rows and keeps the memory.
-    pub fn clear(&mut self) {
-        self.elements.clear();
-        self.ends.clear();
-    }
-
-    /// Appends a row. `write` appends the row's elements to the vector.
-    pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<f32>)) {
-        write(&mut self.elements);
-        self.ends.push(self.elements.len());
-    }
-
-    /// Like [`push_with`](Self::push_with), but appends nothing if `write` fails.
-    ///
-    /// # Errors
-    /// The error of `write`.
-    pub fn try_push_with<E>(
-        &mut self,
-        write: impl FnOnce(&mut Vec<f32>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let before = self.elements.len();
-        let written = write(&mut self.elements);
-        match written {
-            Ok(()) => self.ends.push(self.elements.len()),
-            Err(_) => self.elements.truncate(before),
-        }
-        written
-    }
 }
 
 /// Returns the network's initial values, for [`Given::initial`].

@@ -40,13 +40,14 @@ pub mod kernels;
 mod parameters;
 mod precision;
 pub mod pytorch;
+mod rows;
 mod span;
 mod thread_pool;
 mod weights_file;
 
 pub use backend::{
     BackPart, Backend, BackendError, Bytes, Given, GivenPlace, Gradient, Gradients,
-    OutputGradients, Outputs, Part, Rows, StillWanted, StoredRow, Training, TrainingState, Update,
+    OutputGradients, Outputs, Part, StillWanted, StoredRow, Training, TrainingState, Update,
     UpdateRule, fields, initial_rows, try_memory,
 };
 pub use count::{Count, KernelCounts, gathered_bytes};
@@ -59,6 +60,7 @@ pub use interpret::{
 pub use parameters::{ParameterError, Parameters};
 pub use precision::{Precision, UnknownPrecision};
 #[doc(hidden)]
+pub use rows::Rows;
 pub use span::{SPAN_TARGET, SpanGuard};
 pub use thread_pool::{ClaimedPool, ThreadPool};
 pub use weights_file::open_safetensors;

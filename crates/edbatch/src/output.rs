@@ -1,10 +1,18 @@
 //! The outputs of one input: the elements of each emitted row, or the index of its largest element.
 
+use std::ops::Range;
+
 use edbatch_layout::Want;
 use edbatch_runtime::BackendError;
-use edbatch_runtime::kernels::ArgMax;
+use edbatch_runtime::kernels::{ArgMax, OutOfMemory};
 
 use crate::{InputError, Rows};
+
+/// The memory of fewer rows grows while they are appended.
+const MANY_ROWS: usize = 1024;
+
+/// The memory of outputs, in errors.
+pub(crate) const OUTPUT_ROWS: &str = "the output rows of an input";
 
 /// The outputs of one input.
 pub(crate) trait Output: Default + Send {
@@ -16,6 +24,14 @@ pub(crate) trait Output: Default + Send {
     /// # Errors
     /// If memory for it cannot be allocated.
     fn append(&mut self, results: &impl Results, wanted: usize) -> Result<(), BackendError>;
+
+    /// Reserves memory for the outputs of wanted values that will be appended.
+    ///
+    /// # Errors
+    /// If memory cannot be allocated.
+    fn reserve(&mut self, _: &impl Results, _: Range<usize>) -> Result<(), BackendError> {
+        Ok(())
+    }
 
     /// Returns the index of the last output if the wanted value at position `wanted`, from which it
     /// was appended, has an element that is not finite.
@@ -31,6 +47,19 @@ impl Output for Rows {
 
     fn append(&mut self, results: &impl Results, wanted: usize) -> Result<(), BackendError> {
         self.try_push_with(|elements| results.append(wanted, elements))
+    }
+
+    fn reserve(
+        &mut self,
+        results: &impl Results,
+        wanted: Range<usize>,
+    ) -> Result<(), BackendError> {
+        if wanted.len() < MANY_ROWS {
+            return Ok(());
+        }
+        let elements = wanted.clone().map(|wanted| results.elements(wanted)).sum();
+        self.try_reserve(wanted.len(), elements)
+            .map_err(|OutOfMemory { bytes }| BackendError::Memory { what: OUTPUT_ROWS, bytes })
     }
 
     fn not_finite(&self, _: &impl Results, _: usize) -> Option<usize> {
@@ -78,6 +107,11 @@ impl<O, F: FnMut(usize, Result<&mut O, InputError>)> Sink<O> for F {
 
 /// The wanted values of a graph that has run.
 pub(crate) trait Results {
+    /// Returns the number of elements of a wanted value, or 0 if it is not known before.
+    fn elements(&self, _wanted: usize) -> usize {
+        0
+    }
+
     /// Appends the elements of a wanted value, field after field.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ use edbatch_runtime::{
 use smallvec::SmallVec;
 
 use crate::decide::Decision;
-use crate::output::{Output, Results, Sink};
+use crate::output::{OUTPUT_ROWS, Output, Results, Sink};
 use crate::rendezvous::Rendezvous;
 use crate::statistics::Tally;
 use crate::store::Store;
@@ -279,10 +279,14 @@ async fn wire<M: Model, I: Borrow<M::Input>>(
 }
 
 impl Results for Outputs<'_> {
+    fn elements(&self, wanted: usize) -> usize {
+        self.fields(wanted).map(<[f32]>::len).sum()
+    }
+
     fn append(&self, wanted: usize, elements: &mut Vec<f32>) -> Result<(), BackendError> {
         for field in self.fields(wanted) {
             elements.try_reserve(field.len()).map_err(|_| BackendError::Memory {
-                what: "the output rows of an input",
+                what: OUTPUT_ROWS,
                 bytes: 4 * (elements.len() + field.len()) as u64,
             })?;
             elements.extend_from_slice(field);

@@ -182,6 +182,7 @@ where
                 output.clear();
                 *not_finite = None;
             }
+            output.reserve(results, turn.emitted.clone())?;
             for wanted in turn.emitted.clone() {
                 output.append(results, wanted)?;
                 if self.only_finite && not_finite.is_none() {

@@ -138,9 +138,21 @@ fn zeros(len: usize) -> Option<Vec<f32>> {
     Some(memory)
 }
 
+/// Reserves memory for exactly this number of further elements, in huge pages where the system has
+/// them.
+///
+/// # Errors
+/// If the system is out of memory.
+pub(crate) fn try_reserve_huge(list: &mut Vec<f32>, additional: usize) -> Result<(), OutOfMemory> {
+    let bytes = 4 * (list.len() as u64).saturating_add(additional as u64);
+    list.try_reserve_exact(additional).map_err(|_| OutOfMemory { bytes })?;
+    advise(list.spare_capacity_mut());
+    Ok(())
+}
+
 /// Asks the system for huge pages. Call it before the first access.
 #[cfg(target_os = "linux")]
-fn advise(memory: &mut [f32]) {
+fn advise<T>(memory: &mut [T]) {
     /// Size in bytes of a huge page on x86-64 and most AArch64 systems. Where it is larger, the
     /// system ignores the advice.
     const HUGE_PAGE: usize = 2 << 20;
@@ -157,7 +169,7 @@ fn advise(memory: &mut [f32]) {
 
 /// Does nothing: other systems choose the page size themselves.
 #[cfg(not(target_os = "linux"))]
-fn advise(_memory: &mut [f32]) {}
+fn advise<T>(_memory: &mut [T]) {}
 
 #[cfg(test)]
 mod tests {

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use edbatch::models::Build;
-use edbatch::{Engine, EngineOptions, RunError};
+use edbatch::models::{Build, CallList, CallLists};
+use edbatch::{Engine, EngineOptions, RunError, Trainer};
 use edbatch_graph::{Dag, Graph, Kind, Network, NodeId, RecordId, Schedule, Shape, Value};
 use edbatch_layout::{
     Addressed, ArenaTooLarge, CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, TooLarge,
@@ -250,4 +250,34 @@ fn shapes_and_parameters_have_limits() {
     assert!(error.to_string().contains("dimensions below 2^31"), "{error}");
     assert!(network.add_parameter("in memory", &[1 << 30, 1 << 30]).is_ok());
     assert!(network.add_parameter("in none", &[max, max]).is_err());
+}
+
+/// Rows of a large input are not moved while they grow: there is memory for all of them, and for no
+/// more.
+#[test]
+fn rows_of_large_inputs_are_reserved_at_once() {
+    for count in [10, 1023, 1024, 5000] {
+        let mut network = Network::new();
+        let record = network.record("row", [("x", Shape::Vector(3))]).unwrap();
+        let leaf = network.cell("leaf", record, |cell| vec![cell.lookup("x", "t", &[7, 3])]);
+        let (network, leaf) = (Arc::new(network), leaf.unwrap());
+        let parameters = random(&network, 1);
+        let mut list = CallList::new(network.clone());
+        for row in 0..count {
+            let value = list.call(leaf, &[row % 7], &[]).unwrap();
+            list.emit(value).unwrap();
+        }
+        let model = CallLists::new(network);
+        let rows = Engine::new(model.clone(), parameters.clone()).unwrap().run(&[list.clone()]);
+        let trained = Trainer::new(model, parameters.clone()).unwrap().forward(&[list]);
+        for rows in [rows.unwrap(), trained.unwrap()] {
+            let (elements, ends) = rows.into_iter().next().unwrap().into_parts();
+            let table = parameters.named("t").unwrap();
+            let expected: Vec<f32> =
+                (0..count as usize).flat_map(|row| table[row % 7 * 3..][..3].to_vec()).collect();
+            assert_eq!((ends.len(), &elements), (count as usize, &expected));
+            let is_exact = elements.capacity() == elements.len();
+            assert_eq!(is_exact, count >= 1024, "{count}: {}", elements.capacity());
+        }
+    }
 }

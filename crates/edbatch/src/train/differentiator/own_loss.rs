@@ -30,6 +30,7 @@ impl<M: Model> Differentiator<M> {
             let mut wanted = 0;
             for &(end, ..) in &pass.ends {
                 let mut rows = Rows::new();
+                Output::reserve(&mut rows, &outputs, wanted..end)?;
                 (wanted..end).try_for_each(|value| Output::append(&mut rows, &outputs, value))?;
                 all.push(rows);
                 wanted = end;
