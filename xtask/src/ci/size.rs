@@ -17,8 +17,8 @@ use crate::{Failure, root};
 /// lists with slots, runs of rows as one array, and networks by fingerprint, for layers of PyTorch.
 /// 1,773 are the C interface: 26 functions, the checks of their arguments, and opening engines.
 /// 1,392 are graphs as arrays, in Rust, in Python and in lines of files; 80 find the free ranges of
-/// deep graphs, 69 reserve the rows of large inputs.
-const MAX_LIBRARIES: usize = 74_758;
+/// deep graphs, 75 reserve the rows of large inputs.
+const MAX_LIBRARIES: usize = 74_833;
 
 /// The limit for `benches`, so that the measurements stay much smaller than the libraries. The
 /// store of its plain backend, which sessions need, has 45 lines.
@@ -26,7 +26,7 @@ const MAX_BENCHES: usize = 13_545;
 
 /// The limit for the workspace with its tests, so that moving code does not escape the count.
 /// 682 of them are the examples `derivations` and `plans` with their tests.
-const MAX_WORKSPACE: usize = 133_775;
+const MAX_WORKSPACE: usize = 133_880;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {
