@@ -144,7 +144,7 @@ fn zeros(len: usize) -> Option<Vec<f32>> {
 /// # Errors
 /// If the system is out of memory.
 pub(crate) fn try_reserve_huge(list: &mut Vec<f32>, additional: usize) -> Result<(), OutOfMemory> {
-    let bytes = 4 * (list.len() as u64).saturating_add(additional as u64);
+    let bytes = (list.len() as u64).saturating_add(additional as u64).saturating_mul(4);
     list.try_reserve_exact(additional).map_err(|_| OutOfMemory { bytes })?;
     advise(list.spare_capacity_mut());
     Ok(())
