@@ -53,8 +53,8 @@ pub(super) fn give(
         if let Some((other, _)) = slots[..index].iter().find(|(_, other)| other == record) {
             let record = &network.fields(*record).name;
             return invalid(format!(
-                "features: {other} and {port} are None and have one record, {record}: their rows \
-                 could not be told apart"
+                "features: {other} and {port} are None and have one record, {record}: expected \
+                 elements for one of them"
             ));
         }
     }

@@ -94,32 +94,40 @@ impl<'g> Wiring<'g> {
         self.edges_of_graph = self.edges.within(&nodes);
         let calls = nodes.len() + self.forms.edges.len().min(1) * self.edges_of_graph;
         let reserved = list.reserve(calls, 0, self.edges_of_graph);
-        reserved
-            .map_err(|e| GraphError::Call { place: format!("graph {graph}"), error: e.into() })?;
-        // Every node is written to the end, and kept if it is ready: branches would be random.
-        self.ready.resize(nodes.len() + 1, 0);
-        let (mut next, mut end) = (0, 0);
-        for node in nodes.clone() {
-            self.ready[end] = node as u32;
-            end += usize::from(self.waiting[node] == 0);
+        reserved.map_err(|error| failed(("graph", graph), error))?;
+        // A cycle is named even if a node does not fit.
+        if self.order(&nodes) < nodes.len() {
+            return Err(GraphError::Cycle { graph, nodes: self.cycle(nodes) });
         }
         let mut values = mem::take(&mut self.predecessors);
-        while next < end {
-            let node = self.ready[next] as usize;
+        for index in 0..nodes.len() {
+            let node = self.ready[index] as usize;
             self.made[node] = self.node(list, node, &mut values)?;
-            for &reader in self.edges.readers(node) {
+        }
+        self.predecessors = values;
+        Ok(())
+    }
+
+    /// Finds the order in which the nodes of a graph become ready. Returns their number, which is
+    /// smaller in a graph with a cycle.
+    fn order(&mut self, nodes: &Range<usize>) -> usize {
+        // Every node is written to the end, and kept if it is ready: branches would be random.
+        self.ready.resize(nodes.len() + 1, 0);
+        let (ready, mut next, mut end) = (self.ready.as_mut_slice(), 0, 0);
+        for node in nodes.clone() {
+            ready[end] = node as u32;
+            end += usize::from(self.waiting[node] == 0);
+        }
+        while next < end {
+            for &reader in self.edges.readers(ready[next] as usize) {
                 let waiting = &mut self.waiting[reader as usize];
                 *waiting -= 1;
-                self.ready[end] = reader;
+                ready[end] = reader;
                 end += usize::from(*waiting == 0);
             }
             next += 1;
         }
-        self.predecessors = values;
-        match end < nodes.len() {
-            true => Err(GraphError::Cycle { graph, nodes: self.cycle(nodes) }),
-            false => Ok(()),
-        }
+        end
     }
 
     /// Calls the cells of the edges that a node reads, then its own. `values` is a buffer.
@@ -159,7 +167,7 @@ impl<'g> Wiring<'g> {
     }
 
     /// Calls the cell of each edge that a node reads, or of each of its values at the port of any
-    /// number. The results replace the values, of which `got` have an edge.
+    /// number. The results replace the values; the first `got` have an edge.
     fn call_edges(
         &mut self,
         list: &mut CallList,
@@ -173,9 +181,9 @@ impl<'g> Wiring<'g> {
         let mut operands = values[..ones].to_vec();
         for (position, value) in values.iter_mut().enumerate().take(end).skip(ones) {
             let edge = (position < got).then(|| self.edges.number(node, position));
-            let (part, place, rows) = match (&form.each, edge) {
-                (Some(each), _) => (each, ("node", node), of(self.graphs.rows, node)),
-                (None, edge) => {
+            let (part, place, rows) = match &form.each {
+                Some(each) => (each, ("node", node), of(self.graphs.rows, node)),
+                None => {
                     let edge = edge.expect("a value with an edge");
                     let form = &self.forms.edges[self.graphs.edge_kinds[edge] as usize];
                     (&form.cell, ("edge", edge), of(self.graphs.edge_rows, edge))

@@ -31,6 +31,11 @@ fn cycles_are_named() {
         graphs.reverse = true;
     });
     refused("graph 0: cycle: 3 → 3", |graphs| graphs.edges = [&[3], &[3]]);
+    // Also if a node does not fit: 0 lacks `absent`.
+    refused("graph 0: cycle: 1 → 3 → 2 → 1", |graphs| {
+        graphs.edges = cycle;
+        graphs.absent = None;
+    });
     refused("graph 1: cycle: 2 → 3 → 2", |graphs| {
         graphs.edges = [&[0, 2, 3], &[1, 3, 2]];
         graphs.ptr = Some(&[0, 2, 4]);
@@ -124,7 +129,7 @@ fn features_are_checked() {
     refused("features y: no cell has a port y", |graphs| graphs.features = feature("y", &[4, 2]));
     let twice = [Feature { port: "x", rows: None }; 2];
     let text =
-        "features: x and x are None and have one record, x: their rows could not be told apart";
+        "features: x and x are None and have one record, x: expected elements for one of them";
     refused(text, |graphs| graphs.features = &twice);
 }
 

@@ -274,7 +274,7 @@ fn end<'de, A: SeqAccess<'de>>(seq: &mut A, expected: impl fmt::Display) -> Resu
 /// The name of a cell or a record.
 struct Name<'n, I> {
     names: &'n [(String, I)],
-    pub(super) what: &'n str,
+    what: &'n str,
 }
 seed!(['n, I: Copy] Name<'n, I>, deserialize_str);
 
