@@ -73,7 +73,7 @@ impl Rows {
         self.ends.clear();
     }
 
-    /// Reserves memory for exactly this number of further rows and elements. Many elements are in
+    /// Reserves memory for at least this number of further rows and elements. Many elements are in
     /// huge pages, where the system has them.
     ///
     /// ```
@@ -86,7 +86,7 @@ impl Rows {
     /// If the system is out of memory.
     pub fn try_reserve(&mut self, rows: usize, elements: usize) -> Result<(), OutOfMemory> {
         let bytes = (size_of::<usize>() as u64).saturating_mul(rows as u64);
-        self.ends.try_reserve_exact(rows).map_err(|_| OutOfMemory { bytes })?;
+        self.ends.try_reserve(rows).map_err(|_| OutOfMemory { bytes })?;
         try_reserve_huge(&mut self.elements, elements)
     }
 

@@ -8,9 +8,6 @@ use edbatch_runtime::kernels::{ArgMax, OutOfMemory};
 
 use crate::{InputError, Rows};
 
-/// The memory of fewer rows grows while they are appended.
-const MANY_ROWS: usize = 1024;
-
 /// The memory of outputs, in errors.
 pub(crate) const OUTPUT_ROWS: &str = "the output rows of an input";
 
@@ -54,9 +51,6 @@ impl Output for Rows {
         results: &impl Results,
         wanted: Range<usize>,
     ) -> Result<(), BackendError> {
-        if wanted.len() < MANY_ROWS {
-            return Ok(());
-        }
         let elements = wanted.clone().map(|wanted| results.elements(wanted)).sum();
         self.try_reserve(wanted.len(), elements)
             .map_err(|OutOfMemory { bytes }| BackendError::Memory { what: OUTPUT_ROWS, bytes })

@@ -138,14 +138,14 @@ fn zeros(len: usize) -> Option<Vec<f32>> {
     Some(memory)
 }
 
-/// Reserves memory for exactly this number of further elements, in huge pages where the system has
+/// Reserves memory for at least this number of further elements, in huge pages where the system has
 /// them.
 ///
 /// # Errors
 /// If the system is out of memory.
 pub(crate) fn try_reserve_huge(list: &mut Vec<f32>, additional: usize) -> Result<(), OutOfMemory> {
     let bytes = (list.len() as u64).saturating_add(additional as u64).saturating_mul(4);
-    list.try_reserve_exact(additional).map_err(|_| OutOfMemory { bytes })?;
+    list.try_reserve(additional).map_err(|_| OutOfMemory { bytes })?;
     advise(list.spare_capacity_mut());
     Ok(())
 }
