@@ -31,8 +31,9 @@ fn load(file: Option<&String>) -> Result<Vec<Clause>, Box<dyn Error>> {
     let name = file.map_or("the included file", String::as_str);
     let text = file.map_or(Ok(FAMILY.into()), std::fs::read_to_string);
     let text = text.map_err(|error| format!("{name}: {error}"))?;
-    Ok(parse(&text)
-        .ok_or_else(|| format!("{name}: expected a clause a line, as derive.py writes it"))?)
+    let clauses = parse(&text).filter(|clauses| !clauses.is_empty());
+    let expected = "expected a clause a line, as derive.py writes it";
+    Ok(clauses.ok_or_else(|| format!("{name}: {expected}"))?)
 }
 
 /// Writes the network and the scores to a folder, and replays once for each line of the input.

@@ -33,8 +33,9 @@ fn load(file: Option<&String>) -> Result<Vec<Query>, Box<dyn Error>> {
     let name = file.map_or("the included file", String::as_str);
     let text = file.map_or(Ok(QUERIES.into()), std::fs::read_to_string);
     let text = text.map_err(|error| format!("{name}: {error}"))?;
-    Ok(parse(&text)
-        .ok_or_else(|| format!("{name}: expected a query a line, as plans.py writes it"))?)
+    let queries = parse(&text).filter(|queries| queries.iter().any(|plans| !plans.is_empty()));
+    let expected = "expected a query a line, as plans.py writes it";
+    Ok(queries.ok_or_else(|| format!("{name}: {expected}"))?)
 }
 
 /// Computes the scores of all plans, query by query. Fails if a plan alone has another score.
@@ -84,7 +85,7 @@ fn table(queries: &[Query]) -> Result<(), Box<dyn Error>> {
             times.push(begun.elapsed().as_secs_f64() * 1e6);
         }
         times.sort_by(f64::total_cmp);
-        // Calls without those of the scores.
+        // One call of each plan is its score.
         let different = (session.statistics().calls - before) as usize / LAPS - count;
         let [all, different] = [nodes, different].map(|count| count / queries.len());
         let [half, most] = [times.len() / 2, times.len() * 99 / 100].map(|at| times[at]);
