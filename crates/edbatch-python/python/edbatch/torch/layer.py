@@ -289,12 +289,11 @@ class Layer(nn.Module):
             module = modules.get(path)
             tensor = None if module is None else module._parameters.get(last)
             tensor = self._named(name) if tensor is None else tensor
-            if not _is_ours(tensor):
-                _checked(f"parameter {name}", tensor)
-            tensors.append(tensor)
+            tensors.append(_checked(f"parameter {name}", tensor))
         return tensors
 
     def _named(self, name: str) -> Any:
+        """The attribute of a submodule with this name."""
         owner: Any = self
         try:
             for part in name.split("."):
@@ -335,14 +334,10 @@ def _check_names(
     check_tables(network, sparse)
 
 
-def _is_ours(tensor: Any) -> bool:
-    return isinstance(tensor, Tensor) and tensor.dtype == torch.float32 and tensor.is_cpu
-
-
 def _checked(what: str, tensor: Any) -> Tensor:
     if not isinstance(tensor, Tensor):
         raise TypeError(f"{what}: expected a tensor, got {type(tensor).__name__}")
-    if not _is_ours(tensor):
+    if tensor.dtype != torch.float32 or not tensor.is_cpu:
         raise TypeError(
             f"{what}: expected a tensor of float32 on the CPU, got {tensor.dtype} on "
             f"{tensor.device}: a Layer computes there, so convert with `.float().cpu()`"
