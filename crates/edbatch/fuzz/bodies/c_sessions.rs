@@ -142,7 +142,7 @@ impl Model {
 fn counts(session: *mut c_void) -> Vec<u64> {
     let mut counts = [0; 9];
     counts[0] = size_of_val(&counts) as u64;
-    // SAFETY: the struct of the header has nine members of 64 bits, of which the first is its size.
+    // SAFETY: the struct of the header has nine members of 64 bits, and begins with its size.
     assert_eq!(unsafe { edbatch_session_get_statistics(session, counts.as_mut_ptr()) }, 0);
     counts[4] = 0;
     counts.to_vec()
@@ -155,7 +155,7 @@ pub(crate) fn run(bytes: &[u8]) {
     let weights = parameters.to_safetensors(&network).expect("weights");
     let (mut engine, mut session) = (null_mut(), null_mut());
     let (text, size) = (NETWORK.as_ptr(), weights.len());
-    // SAFETY: the lengths are those of the arrays, and objects are freed once, at the end.
+    // SAFETY: each length belongs to its array, and objects are freed once, at the end.
     unsafe {
         let (weights, options) = (weights.as_ptr(), null());
         let opened =
