@@ -31,7 +31,7 @@ fn graphs(criterion: &mut Criterion) {
             cells: &cells,
             kinds: &[0; NODES],
             edges: [&from, &to],
-            absent: network.initial_value(0),
+            absent: Some(-1),
             ..Graphs::default()
         };
         let mut group = criterion.benchmark_group("graphs");

@@ -8,7 +8,7 @@ mod wiring;
 
 use std::sync::Arc;
 
-use edbatch_graph::{Graph, Kind, Network, Value};
+use edbatch_graph::{Graph, Kind, Network};
 
 use crate::CallList;
 use edges::Edges;
@@ -62,8 +62,9 @@ pub struct Graphs<'a> {
     pub rows: Option<(usize, &'a [i64])>,
     /// A row for each node, which goes to a port of its cell.
     pub features: &'a [Feature<'a>],
-    /// An initial value for a port of any number at a node without predecessors.
-    pub absent: Option<Value>,
+    /// The initial value for a port of any number at a node without predecessors: -1 is the first
+    /// of the network, -2 the second.
+    pub absent: Option<i64>,
     /// True if nodes read the targets of their edges, so that values flow backwards.
     pub reverse: bool,
     /// The nodes whose values are emitted.

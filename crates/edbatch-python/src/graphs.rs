@@ -87,12 +87,6 @@ pub(crate) fn _dags(
     readout: Option<OneCell<'_>>,
 ) -> PyResult<Vec<CallList>> {
     let inner = network.get().freeze();
-    let initial = |number: i64| {
-        let index = usize::try_from((-1i64).saturating_sub(number)).ok();
-        index.and_then(|index| inner.initial_value(index)).ok_or_else(|| {
-            CallError::new_err(format!("absent: expected an initial value, got {number}"))
-        })
-    };
     let (from, to) = edges.as_slice()?.split_at(edges.shape()[1]);
     let readout = readout.map(|cell| cell.of(network.get())).transpose()?;
     let graphs = Graphs {
@@ -102,7 +96,7 @@ pub(crate) fn _dags(
         ptr: ptr.as_ref().map(|ptr| ptr.as_slice()).transpose()?,
         rows: nodes.rows()?,
         features: &nodes.features()?,
-        absent: absent.map(initial).transpose()?,
+        absent,
         reverse,
         emit: match &emit {
             Emit::Mask(mask) => GraphEmit::Mask(mask.as_slice()?),

@@ -29,7 +29,7 @@ fn a_line_with_a_graph_is_a_call_list() {
         edges: [&[1, 0, 2], &[2, 2, 3]],
         features: &[Feature { port: "pair", rows: Some((&[4, 3], &elements)) }],
         rows: Some((1, &[4, 0, 0, 0])),
-        absent: network.initial_value(0),
+        absent: Some(-1),
         emit: GraphEmit::Nodes(&[3, 0, 3]),
         ..Graphs::default()
     };
@@ -87,7 +87,8 @@ fn faults_of_graphs_have_a_place() {
         ),
         (
             r#"{"nodes": ["sum"], "absent": 0}"#,
-            "1:1: expected a graph that fits its cells, got absent: 0, which is no initial value",
+            "1:1: expected a graph that fits its cells, got absent: expected an initial value, got \
+             0",
         ),
         (
             r#"{"nodes": ["halves"], "give": {"pair": [[1, 2]]}}"#,

@@ -17,6 +17,7 @@ pub(super) struct Wiring<'g> {
     network: &'g Network,
     edges: &'g Edges,
     forms: &'g Forms,
+    absent: Option<Value>,
     /// For each node, the number of predecessors that were not called yet.
     waiting: Vec<u32>,
     /// The nodes of a graph in the order of their calls.
@@ -59,18 +60,19 @@ impl<'g> Wiring<'g> {
         edges: &'g Edges,
         places: Vec<u32>,
     ) -> Result<Self, GraphError> {
-        let is_initial = |value| {
-            (0..network.initial_values().len()).any(|i| network.initial_value(i) == Some(value))
-        };
-        if let Some(value) = graphs.absent.filter(|&value| !is_initial(value)) {
-            return invalid(format!("absent: expected an initial value, got {:?}", value.source()));
-        }
+        let absent = graphs.absent.map(|number| {
+            let index = usize::try_from((-1i64).saturating_sub(number)).ok();
+            let value = index.and_then(|index| network.initial_value(index));
+            let expected = "absent: expected an initial value, got";
+            value.ok_or_else(|| GraphError::Invalid(format!("{expected} {number}")))
+        });
         let nodes = graphs.kinds.len();
         Ok(Self {
             graphs,
             network,
             edges,
             forms,
+            absent: absent.transpose()?,
             waiting: edges.degrees(),
             ready: Vec::new(),
             made: vec![Value::from(NodeId::new(0)); nodes],
@@ -151,7 +153,7 @@ impl<'g> Wiring<'g> {
         let is_leaf = form.many.is_some() && got == ones;
         let leaf = form.leaf.as_ref().filter(|_| is_leaf);
         if is_leaf && leaf.is_none() {
-            let Some(absent) = self.graphs.absent else { return self.misfit(form, node, got) };
+            let Some(absent) = self.absent else { return self.misfit(form, node, got) };
             values.push(absent);
         }
         if form.each.is_some() || !self.forms.edges.is_empty() {

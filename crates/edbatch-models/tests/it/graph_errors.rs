@@ -14,7 +14,7 @@ fn refused<'a>(expected: &str, change: impl FnOnce(&mut Graphs<'a>)) {
         kinds: &[0, 0, 0, 0],
         edges: [&[0, 1, 2], &[2, 2, 3]],
         features: &[Feature { port: "x", rows: Some((&[4, 2], &[0.5; 8])) }],
-        absent: network.initial_value(0),
+        absent: Some(-1),
         ..Graphs::default()
     };
     assert!(graphs.call_lists(&network).is_ok());
@@ -97,6 +97,10 @@ fn predecessors_and_rows_are_checked() {
     let text = "node 0: cell node has no predecessors: give `absent`, an initial value for its \
                 port rest";
     refused(text, |graphs| graphs.absent = None);
+    for number in [0, -2, i64::MIN] {
+        let text = format!("absent: expected an initial value, got {number}");
+        refused(&text, |graphs| graphs.absent = Some(number));
+    }
     let text = "node 1: cell word reads the tables ['row'], but there are no rows";
     refused(text, |graphs| graphs.kinds = &[0, 1, 0, 0]);
     refused("rows: expected 4 rows, got 3", |graphs| graphs.rows = Some((1, &[0, 0, 0])));

@@ -158,7 +158,7 @@ impl Arrays {
             ptr: Some(&self.ptr),
             rows: Some((1, &self.rows)),
             features: &[Feature { port: "x", rows: x }],
-            absent: network.initial_value(0),
+            absent: Some(-1),
             reverse: self.reverse,
             emit: match &self.emit {
                 Emit::Sinks => GraphEmit::Sinks,
@@ -314,7 +314,7 @@ proptest! {
             ptr: ptr.as_deref(),
             rows,
             features: &feature("x", &shapes[0][..]),
-            absent: options[1].then(|| network.initial_value(0).unwrap()),
+            absent: options[1].then_some(-1),
             reverse: options[2],
             emit: if options[3] { GraphEmit::Mask(&mask) } else { GraphEmit::Nodes(&numbers) },
             readout: options[4].then_some(&cells[usize::from(counts[0]) % 5]),

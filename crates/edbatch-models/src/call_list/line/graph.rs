@@ -87,18 +87,13 @@ impl LineReader {
                 GraphEmit::Nodes(&emitted.0)
             }
         };
-        let absent = line.absent.map(|number| {
-            let index = usize::try_from((-1i64).saturating_sub(number)).ok();
-            let value = index.and_then(|index| self.network().initial_value(index));
-            value.ok_or_else(|| misfit(format!("absent: {number}, which is no initial value")))
-        });
         let graphs = Graphs {
             cells: &cells,
             kinds: &kinds,
             edges: [&from, &to],
             rows: rows.as_ref().map(|(width, rows)| (*width, rows.as_slice())),
             features: &line.give.features(&kinds),
-            absent: absent.transpose()?,
+            absent: line.absent,
             reverse: line.reverse,
             emit,
             readout: readout.first(),
