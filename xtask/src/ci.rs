@@ -2,12 +2,12 @@
 
 mod driver;
 mod examples;
-mod packages;
+pub(crate) mod packages;
 mod python;
 mod size;
 mod skips;
 mod steps;
-mod versions;
+pub(crate) mod versions;
 
 use std::process::Command;
 use std::time::{Duration, Instant};

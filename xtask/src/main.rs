@@ -1,5 +1,5 @@
-//! The project's tasks: `cargo xtask bench`, `c-package`, `data`, `fuzz`, `gpu` and `ci`, one file
-//! each.
+//! The project's tasks: `cargo xtask bench`, `c-package`, `data`, `fuzz`, `gpu`, `ci` and
+//! `release`, one file each.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -8,6 +8,7 @@ mod c_package;
 mod ci;
 mod data;
 mod fuzz;
+mod release;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -30,6 +31,7 @@ enum Verb {
     Fuzz(fuzz::Args),
     Gpu(bench::GpuArgs),
     Ci(ci::Args),
+    Release(release::Args),
 }
 
 /// The error of a failed task, printed to standard error.
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Verb::Data(args) => data::run(args).map(|()| ExitCode::SUCCESS),
         Verb::Fuzz(args) => fuzz::run(args).map(|()| ExitCode::SUCCESS),
         Verb::Ci(args) => ci::run(args).map(|()| ExitCode::SUCCESS),
+        Verb::Release(args) => release::run(args).map(|()| ExitCode::SUCCESS),
     };
     match outcome {
         Ok(code) => code,

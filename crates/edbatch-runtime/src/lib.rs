@@ -28,6 +28,7 @@
 //!
 //! Read [`Backend`] next, then `cpu.rs` and [`kernels`]. All `unsafe` code of the crate is in
 //! [`kernels`] and in `thread_pool.rs`.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod backend;
 mod count;

@@ -119,6 +119,7 @@
 //! - [`graph::CellBuilder`]: the operations of cells.
 //! - [`load()`]: models from folders, as in the command `edbatch`.
 //! - In the sources: `engine.rs`, then `rounds.rs`.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "cuda")]

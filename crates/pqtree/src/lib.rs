@@ -133,6 +133,7 @@
 //! graphs, and graph planarity using PQ-tree algorithms" (1976); W.-L. Hsu and R. McConnell, "PC
 //! trees and circular-ones arrangements" (2003); S. Fink, M. Pfretzschner and I. Rutter,
 //! "Experimental comparison of PC-trees and PQ-trees" (ESA 2021).
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -27,7 +27,7 @@ const MAX_PACKAGE: u64 = 1_000_000;
 /// Cargo unpacks the workspace's packages into its home directory, under a name that depends only
 /// on the target directory, and reuses them while the version is the same. So a second run with the
 /// same target directory would build the old sources. Each run uses a new directory and removes it.
-pub(super) fn pass(build: bool) -> Result<bool, Failure> {
+pub(crate) fn pass(build: bool) -> Result<bool, Failure> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let unique = format!("packages-{}-{}", process::id(), now.as_nanos());
     let directory = root().join("target").join(unique);

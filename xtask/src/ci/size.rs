@@ -25,8 +25,9 @@ const MAX_LIBRARIES: usize = 74_833;
 const MAX_BENCHES: usize = 13_545;
 
 /// The limit for the workspace with its tests, so that moving code does not escape the count.
-/// 682 of them are the examples `derivations` and `plans` with their tests.
-const MAX_WORKSPACE: usize = 133_991;
+/// 682 of them are the examples `derivations` and `plans` with their tests, 170 are `cargo xtask
+/// release` and the checks for other systems.
+const MAX_WORKSPACE: usize = 134_161;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {

@@ -163,6 +163,13 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("no-features", "cargo check -p pqtree --no-default-features"),
     Step::new("docs", "cargo doc --workspace --all-features --no-deps")
         .env(&[("RUSTDOCFLAGS", "-D warnings")]),
+    // As the site docs.rs builds them: it shows what needs a feature.
+    Step::new(
+        "docs-rs",
+        "cargo doc --workspace --all-features --no-deps --target-dir target/docs-rs",
+    )
+    .env(&[("RUSTC_BOOTSTRAP", "1"), ("RUSTDOCFLAGS", "--cfg docsrs -D warnings")])
+    .when(When::Long),
     Step::of("packages", Action::Packages { build: false }).when(When::Short),
     Step::of("cuda-driver", Action::Driver { all: false }).needs(Needs::Driver),
     Step::of("python-smoke", Action::Python { smoke: true })
@@ -187,6 +194,28 @@ pub(super) const STEPS: &[Step] = &[
             name: "thumbv7em-none-eabi",
             get: "rustup target add thumbv7em-none-eabi",
         }),
+    Step::new("windows", "cargo check --workspace --all-features --target x86_64-pc-windows-gnu")
+        .when(When::Long)
+        .needs(Needs::Target {
+            name: "x86_64-pc-windows-gnu",
+            get: "rustup target add x86_64-pc-windows-gnu, apt install gcc-mingw-w64-x86-64",
+        }),
+    Step::new("macos", "cargo check --workspace --all-features --target aarch64-apple-darwin")
+        .when(When::Long)
+        .needs(Needs::Target {
+            name: "aarch64-apple-darwin",
+            get: "rustup target add aarch64-apple-darwin",
+        }),
+    // The kernels for NEON, and results with the bits of this processor's.
+    Step::new("arm", "sh xtask/arm/check.sh").when(When::Long).needs(Needs::Tool {
+        probe: "sh xtask/arm/check.sh --probe",
+        get: "apt install qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross, rustup target add \
+              aarch64-unknown-linux-gnu",
+    }),
+    Step::new("workflows", "sh .github/check.sh").when(When::Long).needs(Needs::Tool {
+        probe: "action-validator --help",
+        get: "npm install -g @action-validator/core @action-validator/cli",
+    }),
     Step::new("tests-without-features", "cargo test -p pqtree --no-default-features --lib --tests")
         .when(When::Long),
     Step::of("minimal-versions", Action::MinimalVersions).when(When::Long),

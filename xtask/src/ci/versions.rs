@@ -34,7 +34,7 @@ pub(super) fn oldest_suffice() -> Result<bool, Failure> {
 /// Compares the public API with the previous version, and returns true if the version number fits
 /// the change. There are no tags: the last commit of the previous version is the parent of the
 /// commit that set the current number.
-pub(super) fn numbers_tell() -> Result<bool, Failure> {
+pub(crate) fn numbers_tell() -> Result<bool, Failure> {
     for (manifest, packages) in NUMBERED {
         let mut git = Command::new("git");
         git.args(["log", "-1", "--format=%H^", "-G^version = \"", "--", manifest]);
