@@ -21,9 +21,11 @@ const NOTEBOOKS: [(&str, Option<&str>); 4] = [
     ("docs/notebooks/4_traced_modules.ipynb", Some("torch")),
 ];
 
-/// Environments with PyTorch, by name: the oldest version that works, and the newest.
-const WITH_TORCH: [(&str, &[&str]); 2] =
-    [("torch-oldest", &["torch==2.2.2", "numpy<2"]), ("torch-newest", &["torch", "numpy>=2"])];
+/// Environments with PyTorch, by name: the oldest version that works, and the newest, beside Ray.
+const WITH_TORCH: [(&str, &[&str]); 2] = [
+    ("torch-oldest", &["torch==2.2.2", "numpy<2"]),
+    ("torch-newest", &["torch", "numpy>=2", "ray[train]"]),
+];
 
 /// Imports the package, prints its version, and lists the other packages of the environment.
 const FRESH: &str = "\
