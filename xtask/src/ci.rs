@@ -28,7 +28,8 @@ pub(crate) struct Args {
     /// Also run checks that take minutes or need special tools: the minimum Rust version, the
     /// oldest versions of dependencies, licences and advisories, the book, a target without std,
     /// sanitizers, fuzz targets, sharded corpora, all floats, all cases of properties, packages
-    /// that are built, the Python package, all models on a CUDA driver without a device.
+    /// that are built, the Python package and what PyPI would get, all models on a CUDA driver
+    /// without a device.
     #[arg(long)]
     long: bool,
 
@@ -36,7 +37,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CHECK", value_parser = check_name, conflicts_with = "long")]
     only: Option<String>,
 
-    /// Run only the checks of the Python package: its wheel, tests, types and notebooks.
+    /// Run only the checks of the Python package: wheel, tests, types, notebooks, and what PyPI
+    /// would get.
     #[arg(long, conflicts_with_all = ["long", "only"])]
     python: bool,
 }
@@ -83,8 +85,10 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 
 impl Args {
     fn takes(&self, step: &Step) -> bool {
-        let only = self.only.as_deref().or(self.python.then_some("python"));
-        if let Some(only) = only {
+        if self.python {
+            return matches!(step.name, "python" | "distributions");
+        }
+        if let Some(only) = &self.only {
             return step.name == only;
         }
         match step.when {
@@ -101,6 +105,7 @@ impl Step {
     fn passes(&self, long: bool, skips: &Skips) -> Result<bool, Failure> {
         let command = match self.action {
             Action::Command(command) => command,
+            Action::Distributions => return python::distributions("all", skips),
             Action::Driver { all } => return driver::pass(all, skips),
             Action::Examples => return examples::pass(),
             Action::Packages { build } => return packages::pass(build),

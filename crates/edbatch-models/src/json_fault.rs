@@ -48,6 +48,10 @@ impl JsonFault {
     /// The error of a part of the text that begins at a byte. `syntax` describes the whole part.
     pub(crate) fn of(text: &str, start: usize, error: &serde_json::Error, syntax: &str) -> Self {
         let part = &text[start..];
+        if part.starts_with("version https://git-lfs") {
+            let got = "a pointer of Git LFS: run `git lfs pull` to get the file itself";
+            return Self::new(text, start, "JSON", got);
+        }
         let line = part.split_inclusive('\n').take(error.line().saturating_sub(1));
         let mut byte = line.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
         if error.is_eof() {

@@ -41,7 +41,8 @@ mod weights;
 
 use pyo3::prelude::*;
 
-#[pymodule]
+// Free-threaded CPython is untested, so it enables its global lock for this module.
+#[pymodule(gil_used = true)]
 mod _native {
     use super::*;
 

@@ -10,11 +10,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
+PAGES = [
+    "README.md", "crates/edbatch-python/README.md", "docs/python.md", "docs/from-pytorch.md",
+    "docs/torch.md",
+]
 BLOCK = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/from-pytorch.md", "docs/torch.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_blocks_run_in_order(page):
     blocks = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
     has_torch = importlib.util.find_spec("torch") is not None

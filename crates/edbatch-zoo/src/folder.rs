@@ -92,6 +92,10 @@ impl Folder {
             }
             (false, true) => {}
         }
+        let mut files = [Self::CONFIG].iter().chain(&FILES).map(|name| path.join(name));
+        if let Some(file) = files.find(|file| is_pointer(file)) {
+            return Err(FolderError::Config { file, error: ConfigError(POINTER.into()) });
+        }
         let text = std::fs::read_to_string(&file).map_err(|error| wrong(unreadable(&error)))?;
         let config = ModelConfig::from_json(&text).map_err(wrong)?;
         let lexicon = Lexicon::read(config.model.family(), &path).map_err(FolderError::Input)?;
@@ -214,6 +218,14 @@ fn read_network(file: PathBuf) -> Result<Network, FolderError> {
         return Err(FolderError::Config { file, error: unreadable(&error) });
     }
     network_from_json(&text).map_err(|fault| FolderError::Network { file, fault })
+}
+
+const POINTER: &str = "expected the file itself, got a pointer of Git LFS: run `git lfs pull`";
+
+/// Returns true for the small text that Git LFS keeps in the place of a large file.
+fn is_pointer(file: &Path) -> bool {
+    let is_small = std::fs::metadata(file).is_ok_and(|of| of.is_file() && of.len() < 1000);
+    is_small && std::fs::read(file).is_ok_and(|text| text.starts_with(b"version https://git-lfs"))
 }
 
 fn unreadable(error: &std::io::Error) -> ConfigError {

@@ -1,5 +1,5 @@
-//! The checks of the Python package: builds the wheel, installs it into an environment that has
-//! only NumPy, and runs its tests, type checkers and notebooks in another one.
+//! The checks of the Python package: builds the wheel, and runs its tests, type checkers and
+//! notebooks with it. `xtask/python/distributions.py` checks the wheel itself.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,6 @@ use super::skips::Skips;
 use crate::{Failure, root};
 
 const PACKAGE: &str = "crates/edbatch-python";
-
-/// The maximum size of the released wheel in bytes.
-const MAX_WHEEL: u64 = 12_000_000;
 
 /// The notebooks. Some need a module that the test environment lacks.
 const NOTEBOOKS: [(&str, Option<&str>); 4] = [
@@ -26,13 +23,6 @@ const WITH_TORCH: [(&str, &[&str]); 2] = [
     ("torch-oldest", &["torch==2.2.2", "numpy<2"]),
     ("torch-newest", &["torch", "numpy>=2", "ray[train]"]),
 ];
-
-/// Imports the package, prints its version, and lists the other packages of the environment.
-const FRESH: &str = "\
-import importlib.metadata as m, edbatch
-others = {d.name for d in m.distributions()} - {'pip', 'setuptools', 'edbatch', 'numpy'}
-assert not others, f'the wheel installs {others}'
-assert edbatch.__version__ == m.version('edbatch')";
 
 /// Returns the reason why the checks cannot run on this machine, or `None` if they can. Creates the
 /// environment for tests, which needs Python's package index for the first time. `smoke` installs
@@ -50,6 +40,7 @@ pub(super) fn lacking(smoke: bool) -> Option<String> {
         install.args(["hypothesis", "numpy", "pytest"]);
     } else {
         install.arg("-r").arg(root().join(PACKAGE).join("tests/requirements.txt"));
+        install.arg("-r").arg(root().join("xtask/python/requirements.txt"));
     }
     (!succeeds(&mut install)).then(|| "Python's package index cannot be reached".into())
 }
@@ -76,7 +67,7 @@ pub(super) fn smoke(skips: &Skips) -> Result<bool, Failure> {
 
 /// Runs all checks on a release build.
 pub(super) fn pass(skips: &Skips) -> Result<bool, Failure> {
-    let Some(wheel) = wheel()? else { return Ok(false) };
+    let Some(wheel) = wheel(skips)? else { return Ok(false) };
     let mut install = pip("tests", &["install", "--force-reinstall", "--no-deps"]);
     if !install.arg(&wheel).status()?.success() {
         return Ok(false);
@@ -92,7 +83,7 @@ pub(super) fn pass(skips: &Skips) -> Result<bool, Failure> {
             return Ok(false);
         }
     }
-    Ok(runs_alone(&wheel)? && with_torch(&wheel, skips)?)
+    with_torch(&wheel, skips)
 }
 
 /// Runs the tests that need PyTorch with several versions of it.
@@ -116,38 +107,21 @@ fn with_torch(wheel: &Path, skips: &Skips) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// Builds the wheel, and checks its size.
-fn wheel() -> Result<Option<PathBuf>, Failure> {
-    let folder = root().join("target/python/wheels");
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
-    let mut build = module("maturin", &["build", "--release", "--locked", "--out"]);
-    if !build.arg(&folder).status()?.success() {
+/// Builds the wheel that PyPI would get, and checks its size and its metadata.
+fn wheel(skips: &Skips) -> Result<Option<PathBuf>, Failure> {
+    if !distributions("wheel", skips)? {
         return Ok(None);
     }
-    let wheel = fs::read_dir(&folder)?.next().ok_or("maturin built no wheel")??;
-    let bytes = wheel.metadata()?.len();
-    println!("-- {}: {bytes} bytes", wheel.path().display());
-    if bytes > MAX_WHEEL {
-        return Err(format!("the wheel has {bytes} bytes, at most {MAX_WHEEL} are allowed").into());
-    }
-    Ok(Some(wheel.path()))
+    let wheel = fs::read_dir(root().join("target/python/wheels"))?.next();
+    Ok(Some(wheel.ok_or("maturin built no wheel")??.path()))
 }
 
-/// Installs the wheel into a new environment, which gets NumPy as its only dependency.
-fn runs_alone(wheel: &Path) -> Result<bool, Failure> {
-    let folder = root().join("target/python/fresh");
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
-    let mut install = pip("fresh", &["install"]);
-    let mut import = Command::new(python("fresh"));
-    let mut version = Command::new(folder.join("bin/edbatch"));
-    Ok(environment("fresh").status()?.success()
-        && install.arg(wheel).status()?.success()
-        && import.args(["-c", FRESH]).status()?.success()
-        && version.arg("--version").status()?.success())
+/// Builds and checks what PyPI would get: the `wheel` alone, or `all`.
+pub(super) fn distributions(what: &str, skips: &Skips) -> Result<bool, Failure> {
+    let mut command = Command::new(python("tests"));
+    command.arg(root().join("xtask/python/distributions.py")).arg(what);
+    skips.collect_from(&mut command);
+    Ok(command.status()?.success())
 }
 
 /// Runs the notebooks whose modules are installed.

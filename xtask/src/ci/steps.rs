@@ -21,6 +21,8 @@ pub(super) struct Step {
 pub(super) enum Action {
     /// Runs a command. Its words are separated by single spaces.
     Command(&'static str),
+    /// Builds and checks the Python package's wheel and source distribution.
+    Distributions,
     /// Runs some or all models on a CUDA driver that needs no device.
     Driver { all: bool },
     /// Runs the examples and compares their output.
@@ -306,6 +308,9 @@ pub(super) const STEPS: &[Step] = &[
     Step::of("python", Action::Python { smoke: false })
         .when(When::Long)
         .needs(Needs::Python { smoke: false }),
+    Step::of("distributions", Action::Distributions)
+        .when(When::Long)
+        .needs(Needs::Python { smoke: false }),
     Step::of("all-on-cuda-driver", Action::Driver { all: true })
         .when(When::Long)
         .needs(Needs::Driver),
@@ -349,7 +354,8 @@ impl fmt::Display for Step {
         }
         match self.action {
             Action::Command(command) => f.write_str(command),
-            Action::Driver { .. }
+            Action::Distributions
+            | Action::Driver { .. }
             | Action::Examples
             | Action::Packages { .. }
             | Action::MinimalVersions
