@@ -103,7 +103,7 @@ fn with_version(manifest: &str, version: Version) -> Result<String, String> {
     Ok(manifest.lines().map(line).collect())
 }
 
-/// What a changelog lacks before this version is published.
+/// Returns the reason why a changelog does not fit a version that is published.
 fn fault_of_changelog(text: &str, version: &str) -> Option<String> {
     let section = text.split("\n## ").nth(1).unwrap_or("none");
     let (heading, changes) = section.split_once('\n').unwrap_or((section, ""));

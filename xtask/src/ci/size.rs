@@ -17,8 +17,9 @@ use crate::{Failure, root};
 /// lists with slots, runs of rows as one array, and networks by fingerprint, for layers of PyTorch.
 /// 1,773 are the C interface: 26 functions, the checks of their arguments, and opening engines.
 /// 1,392 are graphs as arrays, in Rust, in Python and in lines of files; 80 find the free ranges of
-/// deep graphs, 75 reserve the rows of large inputs, 11 name pointers of Git LFS.
-const MAX_LIBRARIES: usize = 74_844;
+/// deep graphs, 75 reserve the rows of large inputs, 11 name pointers of Git LFS, 3
+/// mark what needs a feature in docs.
+const MAX_LIBRARIES: usize = 74_847;
 
 /// The limit for `benches`, so that the measurements stay much smaller than the libraries. The
 /// store of its plain backend, which sessions need, has 45 lines.
@@ -27,7 +28,7 @@ const MAX_BENCHES: usize = 13_545;
 /// The limit for the workspace with its tests, so that moving code does not escape the count.
 /// 682 of them are the examples `derivations` and `plans` with their tests, 170 are `cargo xtask
 /// release` and the checks for other systems.
-const MAX_WORKSPACE: usize = 134_161;
+const MAX_WORKSPACE: usize = 134_165;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {
