@@ -6,38 +6,25 @@ use std::process::Command;
 use crate::ci::{packages, versions};
 use crate::{Failure, root};
 
-/// Check that a version can be published. Nothing is uploaded
+/// Checks that the current version can be published, and uploads nothing. With a version, only
+/// writes it into the files that name one.
 ///
-/// With a version, first writes it into the manifest. Then checks the working tree, the changelogs,
-/// the address of the repository, the public API by semantic versioning, and every crate as it
-/// would be built from the registry. Prints the commands that publish it.
+/// The checks: all is committed, the changelogs and the citation have the version, the repository
+/// has an address, the public API fits the version, and each crate builds as from the registry.
+/// Then prints the commands that publish it.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  cargo xtask release        check the current version\n  \
-                        cargo xtask release 0.5.0  set the version, then check it")]
+                        cargo xtask release 0.5.0  write the next version")]
 pub(crate) struct Args {
-    /// The version to set, such as 0.5.0
-    version: Option<Version>,
+    /// The version to write, such as 0.5.0
+    version: Option<String>,
 }
 
-/// Major, minor and patch.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Version([u64; 3]);
-
-impl std::str::FromStr for Version {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let numbers: Option<Vec<u64>> = text.split('.').map(|part| part.parse().ok()).collect();
-        let numbers = numbers.and_then(|numbers| numbers.try_into().ok());
-        numbers.map(Self).ok_or_else(|| format!("expected a version such as 0.5.0, got {text}"))
-    }
-}
-
-impl std::fmt::Display for Version {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self([major, minor, patch]) = self;
-        write!(f, "{major}.{minor}.{patch}")
-    }
+/// Major, minor and patch of a version.
+fn numbers(version: &str) -> Result<[u64; 3], String> {
+    let numbers: Option<Vec<u64>> = version.split('.').map(|part| part.parse().ok()).collect();
+    let numbers = numbers.and_then(|numbers| numbers.try_into().ok());
+    numbers.ok_or_else(|| format!("expected a version such as 0.5.0, got {version}"))
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
@@ -45,8 +32,17 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         fs::read_to_string(root().join(path)).map_err(|error| format!("{path}: {error}"))
     };
     if let Some(version) = args.version {
-        fs::write(root().join("Cargo.toml"), with_version(&read("Cargo.toml")?, version)?)?;
-        println!("Cargo.toml: {version}. Commit it, and run `cargo xtask release`");
+        let (manifest, citation) = (read("Cargo.toml")?, read("CITATION.cff")?);
+        let old = format!("\nversion: {}\n", string_of(&manifest, "version")?);
+        let citation = citation.replace(&old, &format!("\nversion: {version}\n"));
+        fs::write(root().join("Cargo.toml"), with_version(&manifest, &version)?)?;
+        fs::write(root().join("CITATION.cff"), citation)?;
+        let mut lock = Command::new("cargo");
+        if !lock.args(["update", "--workspace"]).current_dir(root()).status()?.success() {
+            return Err("Cargo.lock was not changed".into());
+        }
+        println!("Cargo.toml, Cargo.lock and CITATION.cff have version {version}.");
+        println!("Write it into CHANGELOG.md, commit, and run `cargo xtask release`.");
         return Ok(());
     }
     let (manifest, pqtree) = (read("Cargo.toml")?, read("crates/pqtree/Cargo.toml")?);
@@ -56,6 +52,9 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         [("CHANGELOG.md", version), ("crates/pqtree/CHANGELOG.md", string_of(&pqtree, "version")?)]
     {
         faults.extend(fault_of_changelog(&read(path)?, version).map(|f| format!("{path}: {f}")));
+    }
+    if !read("CITATION.cff")?.contains(&format!("\nversion: {version}\n")) {
+        faults.push(format!("CITATION.cff: expected version: {version}"));
     }
     if string_of(&manifest, "repository")?.is_empty() {
         faults.push("Cargo.toml: `repository` is empty: registries refuse that".into());
@@ -76,7 +75,9 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         return Err("a crate does not build from its package".into());
     }
     println!("\nReady. To publish it:\n  git tag v{version} && git push origin v{version}");
-    println!("The workflows publish.yml and wheels.yml then upload. By hand:");
+    println!(
+        "The workflows publish.yml and wheels.yml upload it, if the owner set PUBLISH. By hand:"
+    );
     println!("  cargo publish --workspace");
     Ok(())
 }
@@ -89,13 +90,12 @@ fn string_of<'m>(manifest: &'m str, key: &str) -> Result<&'m str, String> {
 }
 
 /// Sets the version of the workspace, and the version in which its crates depend on each other.
-fn with_version(manifest: &str, version: Version) -> Result<String, String> {
-    let text = string_of(manifest, "version")?;
-    let old: Version = text.parse()?;
-    if version <= old {
+fn with_version(manifest: &str, version: &str) -> Result<String, String> {
+    let old = string_of(manifest, "version")?;
+    if numbers(version)? <= numbers(old)? {
         return Err(format!("expected a version after {old}, got {version}"));
     }
-    let quoted = |version| format!("version = \"{version}\"");
+    let quoted = |version: &str| format!("version = \"{version}\"");
     let line = |line: &str| match line.starts_with("version") || line.contains("path = ") {
         true => line.replace(&quoted(old), &quoted(version)) + "\n",
         false => line.to_string() + "\n",
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_version_is_set_in_our_crates_alone() {
-        let set = |text: &str| with_version(MANIFEST, text.parse()?);
+        let set = |version| with_version(MANIFEST, version);
         let expected = MANIFEST.replacen("0.4.0", "0.5.0", 2);
         assert_eq!(set("0.5.0").unwrap(), expected);
         assert_eq!(string_of(&expected, "version"), Ok("0.5.0"));
