@@ -214,10 +214,6 @@ pub(super) const STEPS: &[Step] = &[
         get: "apt install qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross, rustup target add \
               aarch64-unknown-linux-gnu",
     }),
-    Step::new("workflows", "sh .github/check.sh").when(When::Long).needs(Needs::Tool {
-        probe: "action-validator --help",
-        get: "npm install -g @action-validator/core @action-validator/cli",
-    }),
     Step::new("tests-without-features", "cargo test -p pqtree --no-default-features --lib --tests")
         .when(When::Long),
     Step::of("minimal-versions", Action::MinimalVersions).when(When::Long),
