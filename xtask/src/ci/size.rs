@@ -17,8 +17,8 @@ use crate::{Failure, root};
 /// lists with slots, runs of rows as one array, and networks by fingerprint, for layers of PyTorch.
 /// 1,773 are the C interface: 26 functions, the checks of their arguments, and opening engines.
 /// 1,392 are graphs as arrays, in Rust, in Python and in lines of files; 80 find the free ranges of
-/// deep graphs, 75 reserve the rows of large inputs, 11 name pointers of Git LFS, 3
-/// mark what needs a feature in docs.
+/// deep graphs, 75 reserve the rows of large inputs, 11 name pointers of Git LFS, 3 mark
+/// what needs a feature.
 const MAX_LIBRARIES: usize = 74_847;
 
 /// The limit for `benches`, so that the measurements stay much smaller than the libraries. The
