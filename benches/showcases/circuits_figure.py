@@ -8,8 +8,8 @@ from pathlib import Path
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 720, 400, 56, 34, 24, 48
 ROW = re.compile(r"\| ([\w ,]+) \| ([\d,]+) \| ([\d,]+) \| [\d.,]+ \| [\d.,]+ \| ([\d.]+) \|")
 #: Names that stand above or below their point, not right of it.
-ABOVE = {"int2float", "sqrt", "div", "log2", "mem_ctrl"}
-BELOW = {"priority", "multiplier", "i2c"}
+ABOVE = {"int2float", "router", "sqrt", "div", "log2", "mem_ctrl"}
+BELOW = {"priority", "multiplier", "i2c", "hyp"}
 
 
 def points(text):

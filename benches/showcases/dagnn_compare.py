@@ -97,24 +97,25 @@ def draw(file, tables):
     lines = [line for path in tables for line in Path(path).read_text().splitlines()]
     cells = [[c.strip() for c in line.split("|")[1:-1]] for line in lines if "graphs/s" in line]
     bars = [(c[0].rsplit(",", 1)[0], *(float(v.replace(",", "")) for v in c[1:3])) for c in cells]
-    scale = 380 / max(ours / theirs for _, ours, theirs in bars)
-    high = 44 * len(bars) + 34
+    # Narrow enough for a phone, with room for the value after the longest bar.
+    scale = 310 / max(ours / theirs for _, ours, theirs in bars)
+    high = 60 * len(bars) + 34
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 680 {high}" font-size="12" '
-        'font-family="sans-serif">',
-        f'<rect width="680" height="{high}" fill="white"/>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 440 {high}" width="528" '
+        'font-size="12" font-family="sans-serif">',
+        f'<rect width="440" height="{high}" fill="white"/>',
         '<text x="8" y="18" fill="#555">graphs a second (relative length)</text>',
     ]
     for at, (name, ours, theirs) in enumerate(bars):
-        y = 30 + 44 * at
-        out.append(f'<text x="176" y="{y + 21}" text-anchor="end">{name}</text>')
+        y = 47 + 60 * at
+        out.append(f'<text x="8" y="{y - 6}">{name}</text>')
         for row, (label, value, fill) in enumerate(
             [(SIDES[0], ours, "#2f855a"), (SIDES[1], theirs, "#9aa5b1")]
         ):
             width, top = scale * value / theirs, y + 17 * row
             out += [
-                f'<rect x="184" y="{top}" width="{width:.1f}" height="15" fill="{fill}"/>',
-                f'<text x="{190 + width:.1f}" y="{top + 12}">{value:,.0f} {label}</text>',
+                f'<rect x="8" y="{top}" width="{width:.1f}" height="15" fill="{fill}"/>',
+                f'<text x="{14 + width:.1f}" y="{top + 12}">{value:,.0f} {label}</text>',
             ]
     Path(file).write_text("\n".join([*out, "</svg>", ""]))
 

@@ -112,4 +112,7 @@ def test_times_are_drawn(tmp_path):
     (tmp_path / "table.md").write_text("\n".join(rows))
     dagnn_compare.draw(tmp_path / "bars.svg", [tmp_path / "table.md"])
     drawn = (tmp_path / "bars.svg").read_text()
-    assert 'width="380.0"' in drawn and 'width="126.7"' in drawn and "18 ED-Batch" in drawn
+    assert 'width="310.0"' in drawn and 'width="103.3"' in drawn and "18 ED-Batch" in drawn
+    page, figure = (ROOT / f"docs/showcases/dagnn.{kind}" for kind in ("md", "svg"))
+    dagnn_compare.draw(tmp_path / "page.svg", [page])
+    assert (tmp_path / "page.svg").read_text() == figure.read_text()
