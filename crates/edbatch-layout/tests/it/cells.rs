@@ -108,6 +108,12 @@ fn an_incomplete_schedule_panics() {
 }
 
 #[test]
+fn a_step_of_a_cell_stays_small() {
+    // Small batches are slower if their steps take more lines of the cache.
+    assert!(size_of::<edbatch_layout::CellStep>() <= 88);
+}
+
+#[test]
 fn a_picture_shows_every_gate() {
     let program = program("TreeLSTM-Internal", CellStyle::Planned);
     let dot = cell_dot(&program, Kind(0));
