@@ -2,7 +2,8 @@
 //! --bench sessions`.
 //!
 //! Clauses follow from two earlier ones, as in a prover, and have a score each. A session adds some
-//! of them, runs, fetches the scores, and releases what is no longer read. All figures are in
+//! of them, runs, fetches the scores, and releases what is no longer read. The engine is given the
+//! rows of earlier clauses, and returns those of new ones, as without sessions. All figures are in
 //! nanoseconds for a call, on one thread, and medians of interleaved laps.
 
 use std::collections::VecDeque;
@@ -61,9 +62,9 @@ fn clauses(count: usize, live: usize) -> Vec<Clause> {
     (0..count).map(clause).collect()
 }
 
-/// Wires a wave of clauses. Clauses before the wave are the initial value.
+/// Wires a wave of clauses. Clauses before the wave are given: as many rows as a session keeps.
 #[derive(Clone)]
-struct Waves(Arc<Network>);
+struct Waves(Arc<Network>, Arc<[f32]>);
 
 impl Model for Waves {
     type Input = Vec<Clause>;
@@ -73,15 +74,18 @@ impl Model for Waves {
     }
 
     async fn build(&self, build: &Build<'_>, clauses: &Vec<Clause>) -> Result<(), BuildError> {
-        let axiom = self.0.initial_value(0).expect("the axiom");
+        let record = self.0.cells()[INFER.index()].record();
+        let width = self.1.len() / LIVE;
         let mut made: Vec<Value> = Vec::with_capacity(clauses.len());
         for (rule, parents) in clauses {
-            let value = |&distance: &usize| match made.len().checked_sub(distance) {
-                Some(index) => made[index],
-                None => axiom,
+            let value = |distance: usize| match made.len().checked_sub(distance) {
+                Some(index) => Ok(made[index]),
+                None => build.give(record, &self.1[(distance - 1) * width..][..width]),
             };
-            let clause = build.call(INFER, &[*rule], &[value(&parents[0]), value(&parents[1])])?;
+            let parents = [value(parents[0])?, value(parents[1])?];
+            let clause = build.call(INFER, &[*rule], &parents)?;
             build.emit(build.call(SCORE, &[], &[clause])?);
+            build.emit(clause);
             made.push(clause);
         }
         Ok(())
@@ -138,7 +142,9 @@ fn measure(width: usize, clauses: &[Clause], wave: usize, live: usize) {
     let network = network(width);
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     let parameters = Parameters::random(&network, &mut rng);
-    let mut engine = Engine::new(Waves(network.clone()), parameters.clone()).expect("a model");
+    let rows = (0..LIVE * width).map(|_| rng.random_range(-0.5..0.5)).collect();
+    let model = Waves(network.clone(), rows);
+    let mut engine = Engine::new(model, parameters.clone()).expect("a model");
     let mut session = engine.session(SessionOptions::new()).expect("enough memory");
     // A backend that computes and copies nothing leaves the cost of adding and planning.
     let program = Program::new(network.clone(), CellStyle::default()).expect("a small network");
