@@ -2,6 +2,8 @@
 
 import importlib.util
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -61,3 +63,9 @@ def test_the_extra_has_the_oldest_pytorch_that_is_tested():
 
 def test_version_is_the_workspace_s():
     assert edbatch.__version__ == toml(ROOT / "Cargo.toml")["workspace"]["package"]["version"]
+
+
+def test_a_missing_pytorch_is_named():
+    code = "import sys; sys.modules['torch'] = None; import edbatch.torch"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "edbatch.torch needs PyTorch: `pip install torch`" in run.stderr

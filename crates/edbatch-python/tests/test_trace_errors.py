@@ -126,6 +126,7 @@ class Changes(nn.Module):
         (Unread(), "unread", None, "port h: the children are never reduced"),
         (Wide(), "shape", None, "result h: expected the shape [4] of the field, got [3]"),
         (Raises(), "raises", None, "AttributeError: 'Raises' object has no attribute 'missing'"),
+        (Raises(), "raises", None, "stands for the number of children)"),
         (Constant(), "constant", "aten.arange.default", "cells have no such operation"),
         (Attribute(), "attribute", "aten.mul.Tensor", "make it a buffer by `register_buffer`"),
         (Counts(), "counts", None, "with 1 children, the cell computes something else"),

@@ -138,7 +138,8 @@ def test_train_and_eval():
     layer.eval()
     assert not module.training and torch.equal(layer([0], [ones])[0], ones)
     net, _, state = records()
-    trace(net, "node", module.eval(), [state], state)
+    with pytest.warns(UserWarning, match=r"drop: no dropout, also after `train\(\)`"):
+        trace(net, "node", module.eval(), [state], state)
     assert not net.has_dropout
 
 

@@ -71,6 +71,13 @@ def trace(
     check_names(network, made.plan, made.shapes)
     cells = declare(network, made.plan, of_network)
     traced(network).add(name, module, made.parameters)
+    inactive = [key for key, part in module.named_modules() if _is_inactive_dropout(part)]
+    if inactive:
+        warnings.warn(
+            f"cell {name}: {', '.join(inactive)}: no dropout, also after `train()`, because the "
+            "module was traced in `eval()`: trace it before, or set p = 0",
+            stacklevel=2,
+        )
     for text, place in made.warnings:
         warnings.warn_explicit(f"cell {name}: {text}", UserWarning, *(place or ("<module>", 1)))
     return traced_cell(name, module, record, of_ports, cells)
@@ -120,6 +127,10 @@ def _planned(
     tensors = {key: parameter.tensor for key, parameter in captured.parameters.items()}
     checked, shapes = check(of_node, module, signature, record, tensors)
     return _Made(checked, captured.parameters, shapes, scope.warnings)
+
+
+def _is_inactive_dropout(module: nn.Module) -> bool:
+    return isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0 and not module.training
 
 
 def _check_version() -> None:

@@ -89,7 +89,7 @@ def capture(
     except Exception as exception:
         for name, parameter in plain.module.named_parameters():
             _check_type(f"cell {cell}: parameter {cell}.{name}", parameter)
-        raise _failed(cell, exception) from exception
+        raise _failed(cell, exception, signature.described(children)) from exception
     if whole.returned.other is not None:
         raise error(cell, f"results: expected tensors, got {whole.returned.other}", signature.place)
     program.graph.eliminate_dead_code()
@@ -131,7 +131,7 @@ def _check_type(what: str, tensor: Tensor) -> None:
         )
 
 
-def _failed(cell: str, exception: Exception) -> TraceError:
+def _failed(cell: str, exception: Exception, arguments: str) -> TraceError:
     """The error of a module that raised while it ran."""
     place = of_exception(exception)
     text = str(exception).strip()
@@ -142,7 +142,8 @@ def _failed(cell: str, exception: Exception) -> TraceError:
             "choose the cell where inputs are wired, or use relu, clamp, maximum or minimum",
             place,
         )
-    return error(cell, f"{type(exception).__name__}: {text.splitlines()[0] if text else ''}", place)
+    text = f"{type(exception).__name__}: {text.splitlines()[0] if text else ''}"
+    return error(cell, f"{text} (arguments: {arguments})", place)
 
 
 def _changed(made: Any, arguments: dict[str, str]) -> str | None:

@@ -115,6 +115,18 @@ class Signature:
             for field in range(len(port.fields) or 1):
                 yield number, field, port.many
 
+    def described(self, children: int) -> str:
+        """The shapes of the arguments, as the module gets them."""
+        texts = []
+        for port in self.ports:
+            texts += [f"{port.name}: a row"] if port.record is None else []
+            for field, shape in port.fields:
+                name = port.name if len(port.fields) == 1 else f"{port.name}.{field}"
+                texts.append(f"{name}: {[1] * self.batched + [children] * port.many + [*shape]}")
+        if any(port.many for port in self.ports):
+            texts.append(f"where {children} stands for the number of children")
+        return ", ".join(texts)
+
     def examples(self, children: int, make: Callable[..., Tensor]) -> list[Tensor]:
         """A tensor for each field of each port, and 0 for each row."""
         tensors = []

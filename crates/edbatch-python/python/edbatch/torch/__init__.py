@@ -1,6 +1,16 @@
 """Networks as modules of PyTorch, and modules of PyTorch as cells. Only here and `_trace` import
 torch."""
 
+try:
+    import torch as _  # noqa: F401
+except ModuleNotFoundError as _missing:
+    if _missing.name != "torch":
+        raise
+    raise ModuleNotFoundError(
+        "edbatch.torch needs PyTorch: `pip install torch`, of which the version for CPUs is enough",
+        name="torch",
+    ) from None
+
 from .._trace import TracedCell, TraceError, many, row, trace
 from ._runs import _Runs, _Shared
 from .layer import Layer

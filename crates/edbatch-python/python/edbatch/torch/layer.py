@@ -208,7 +208,7 @@ class Layer(nn.Module):
             if len(rows) != len(inputs):
                 raise ValueError(
                     f"given {record[0]}: expected a tensor for each of {len(inputs)} inputs, got "
-                    f"{len(rows)}"
+                    f"{len(rows)}: give one tensor for all inputs to `layer.packed`"
                 )
             tensors = [_rows(record, tensor) for tensor in rows]
             joined.append(torch.cat(tensors))
@@ -219,10 +219,10 @@ class Layer(nn.Module):
         records = self._shared.records
         given = (given,) if isinstance(given, Tensor) else tuple(given)
         if len(given) != len(records):
-            raise TypeError(
-                f"packed: expected rows for the records {list(self._shared.given)}, got "
-                f"{len(given)} tensors"
-            )
+            expected = f"rows for the records {list(self._shared.given)}"
+            if not records:
+                expected = "no rows, because the layer was made without `given=`"
+            raise TypeError(f"packed: expected {expected}, got {len(given)} tensors")
         rows = [_rows(*each) for each in zip(self._shared.rows, given, strict=True)]
         of_records = _offsets(offsets, records, rows, len(inputs))
         if not inputs:
@@ -340,7 +340,12 @@ def _checked(what: str, tensor: Any) -> Tensor:
     if tensor.dtype != torch.float32 or not tensor.is_cpu:
         raise TypeError(
             f"{what}: expected a tensor of float32 on the CPU, got {tensor.dtype} on "
-            f"{tensor.device}: a Layer computes there, so convert with `.float().cpu()`"
+            f"{tensor.device}: a Layer computes there, so "
+            + (
+                "convert with `.float().cpu()`"
+                if tensor.is_floating_point()
+                else "embed indices before, or pass them to `build` with the inputs"
+            )
         )
     return tensor
 
