@@ -29,6 +29,16 @@ pub(crate) fn floats<'py, E: PyTypeInfo>(
         return Ok(array.try_readonly()?);
     }
     let py = object.py();
+    // Python takes many times as long for a few elements of NumPy's default type.
+    if let Ok(array) = object.cast_exact::<PyArrayDyn<f64>>()
+        && array.is_c_contiguous()
+        && array.len() <= 1 << 10
+        && let Ok(wide) = array.to_vec()
+        && wide.iter().all(|&x| x.is_finite() == (x as f32).is_finite())
+    {
+        let narrow = shaped(py, wide.iter().map(|&x| x as f32).collect(), array.shape());
+        return Ok(narrow.cast_into::<PyArrayDyn<f32>>()?.try_readonly()?);
+    }
     let converted = function(py, "floats")?.call1((name(), object, py.get_type::<E>()))?;
     Ok(converted.cast_into::<PyArrayDyn<f32>>()?.try_readonly()?)
 }

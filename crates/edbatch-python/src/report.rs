@@ -61,16 +61,16 @@ impl Statistics {
         let seconds = |seconds: f64| format!("{:.3} ms", seconds * 1e3);
         let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
         let rows = [
-            ("inputs", self.instances.to_string()),
+            ("instances", self.instances.to_string()),
             ("graphs", self.graphs.to_string()),
-            ("calls", self.nodes.to_string()),
+            ("nodes", self.nodes.to_string()),
             ("batches", self.batches.to_string()),
             ("construct", seconds(self.construct)),
             ("schedule", seconds(self.schedule)),
             ("plan", seconds(self.plan)),
             ("execute", seconds(self.execute)),
-            ("values", megabytes(self.arena_bytes)),
-            ("weights", megabytes(self.weight_bytes)),
+            ("arena_bytes", megabytes(self.arena_bytes)),
+            ("weight_bytes", megabytes(self.weight_bytes)),
         ];
         rows.map(|(name, value)| vec![name.to_string(), value]).to_vec()
     }

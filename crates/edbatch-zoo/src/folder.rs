@@ -87,7 +87,8 @@ impl Folder {
             }
             (false, false) => {
                 let expected = format!("a folder with {} or {}", Self::CONFIG, Self::NETWORK);
-                let error = ConfigError(format!("expected {expected}, got neither"));
+                let got = if path.exists() { "neither" } else { "no such folder" };
+                let error = ConfigError(format!("expected {expected}, got {got}"));
                 return Err(FolderError::Config { file: path, error });
             }
             (false, true) => {}

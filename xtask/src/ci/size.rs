@@ -18,8 +18,9 @@ use crate::{Failure, root};
 /// 1,773 are the C interface: 26 functions, the checks of their arguments, and opening engines.
 /// 1,392 are graphs as arrays, in Rust, in Python and in lines of files; 80 find the free ranges of
 /// deep graphs, 75 reserve the rows of large inputs, 11 name pointers of Git LFS, 3 mark
-/// what needs a feature.
-const MAX_LIBRARIES: usize = 74_847;
+/// what needs a feature, 13 read float64 at the speed of float32 and name replaced or missing
+/// folders.
+const MAX_LIBRARIES: usize = 74_860;
 
 /// The limit for `benches`, so that the measurements stay much smaller than the libraries. The
 /// store of its plain backend, which sessions need, has 45 lines.
@@ -28,7 +29,7 @@ const MAX_BENCHES: usize = 13_545;
 /// The limit for the workspace with its tests, so that moving code does not escape the count.
 /// 682 of them are the examples `derivations` and `plans` with their tests, 170 are `cargo xtask
 /// release` and the checks for other systems.
-const MAX_WORKSPACE: usize = 134_165;
+const MAX_WORKSPACE: usize = 134_182;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {

@@ -85,7 +85,7 @@ fn errors_of_inputs_have_a_position() {
     check(&scratch, &["infer", "@model", "--input", "@latin1"], &["latin1:2:4: expected UTF-8"]);
     check(&scratch, &["infer", "@model", "--input", "@none"], &["none", "expected a readable"]);
     let expected = "expected a folder with config.json or network.json, got neither";
-    check(&scratch, &["infer", "@none"], &["none: ", expected]);
+    check(&scratch, &["infer", "@none"], &["none: ", "network.json, got no such folder"]);
     check(&scratch, &["infer", "@model/vocab.txt"], &["vocab.txt: ", expected]);
     for backend in ["cpu", "interpret"] {
         for (option, value) in [("--precision", "tf32"), ("--devices", "0,1")] {
