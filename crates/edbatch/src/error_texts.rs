@@ -133,8 +133,12 @@ fn messages_of_training_are_complete_without_a_source() {
              correct the gradients of your own loss",
         ),
         (
-            Box::new(TrainError::GradientsOfInputs),
-            "expected a gradient for each row that `forward` returned, with as many elements",
+            Box::new(TrainError::GradientsOfInputs {
+                what: "rows of input 3".into(),
+                expected: 2,
+                got: 1,
+            }),
+            "expected gradients of all that `forward` returned: 2 rows of input 3, got 1",
         ),
         (
             Box::new(TrainError::GradientsOfParameters),

@@ -110,8 +110,15 @@ pub enum TrainError {
     #[error("no values are kept: call `forward` before each `backward`")]
     NothingForward,
     /// The gradients of outputs do not have the shape of the outputs.
-    #[error("expected a gradient for each row that `forward` returned, with as many elements")]
-    GradientsOfInputs,
+    #[error("expected gradients of all that `forward` returned: {expected} {what}, got {got}")]
+    GradientsOfInputs {
+        /// What is counted: inputs, rows of an input, or elements of a row.
+        what: String,
+        /// How many `forward` returned.
+        expected: usize,
+        /// How many gradients there are.
+        got: usize,
+    },
     /// The gradients of parameters do not have the shapes of the parameters.
     #[error("expected a gradient for each parameter, with its shape")]
     GradientsOfParameters,

@@ -1,5 +1,6 @@
 //! Losses that the caller computes, between the forward and the backward pass.
 
+use std::iter::Enumerate;
 use std::{mem, slice};
 
 use edbatch_layout::ValueRow;
@@ -47,13 +48,12 @@ impl<M: Model> Differentiator<M> {
         if parts == 0 && !gradients.is_empty() {
             return Err(TrainError::NothingForward);
         }
-        let mut of_inputs = gradients.iter();
         let passes = self.passes[..parts].iter();
+        let inputs: usize = passes.clone().map(|pass| pass.ends.len()).sum();
+        wrong_unless(gradients.len(), inputs, || "inputs".into())?;
+        let mut of_inputs = gradients.iter().enumerate();
         let flat = passes.map(|pass| self.output_gradients(pass, &mut of_inputs));
         let flat = flat.collect::<Result<Vec<_>, _>>()?;
-        if of_inputs.next().is_some() {
-            return Err(TrainError::GradientsOfInputs);
-        }
         let outputs = |slot: usize, _: &Pass| OutputGradients::Rows(&flat[slot]);
         self.run_back(parts, outputs, &mut Vec::new())?;
         let mut all = Vec::new();
@@ -80,7 +80,7 @@ impl<M: Model> Differentiator<M> {
     fn output_gradients(
         &self,
         pass: &Pass,
-        of_inputs: &mut slice::Iter<'_, Rows>,
+        of_inputs: &mut Enumerate<slice::Iter<'_, Rows>>,
     ) -> Result<Vec<f32>, TrainError> {
         let emitted = pass.plan.forward.wanted.iter();
         let mut widths = emitted.map(|(ValueRow { record, .. }, _)| {
@@ -90,13 +90,12 @@ impl<M: Model> Differentiator<M> {
         try_memory(size_of::<f32>() * all, "the gradients of outputs")?;
         let (mut elements, mut from) = (Vec::with_capacity(all), 0);
         for &(end, ..) in &pass.ends {
-            let given = of_inputs.next().ok_or(TrainError::GradientsOfInputs)?;
-            if end - from != given.len() {
-                return Err(TrainError::GradientsOfInputs);
-            }
-            for (row, width) in given.iter().zip(&mut widths) {
-                if !row.is_empty() && row.len() != width {
-                    return Err(TrainError::GradientsOfInputs);
+            let (input, given) = of_inputs.next().expect("a list for each input");
+            wrong_unless(given.len(), end - from, || format!("rows of input {input}"))?;
+            for (index, (row, width)) in given.iter().zip(&mut widths).enumerate() {
+                if !row.is_empty() {
+                    let what = || format!("elements of input {input}, row {index}");
+                    wrong_unless(row.len(), width, what)?;
                 }
                 elements.extend_from_slice(row);
                 elements.resize(elements.len() + width - row.len(), 0.0);
@@ -105,4 +104,16 @@ impl<M: Model> Differentiator<M> {
         }
         Ok(elements)
     }
+}
+
+/// Fails unless there are as many gradients as `forward` returned.
+fn wrong_unless(
+    got: usize,
+    expected: usize,
+    what: impl FnOnce() -> String,
+) -> Result<(), TrainError> {
+    if got == expected {
+        return Ok(());
+    }
+    Err(TrainError::GradientsOfInputs { what: what(), expected, got })
 }
