@@ -8,7 +8,7 @@ use super::compilation::OnCompile;
 use super::team_pool::TeamPool;
 
 /// The headers that a source may include, by name.
-pub(crate) const HEADERS: [(&str, &str); 11] = [
+pub(crate) const HEADERS: [(&str, &str); 12] = [
     ("ahead.h", include_str!("kernels/ahead.h")),
     ("barrier.h", include_str!("kernels/barrier.h")),
     ("block.h", include_str!("kernels/block.h")),
@@ -20,10 +20,13 @@ pub(crate) const HEADERS: [(&str, &str); 11] = [
     ("steps.h", include_str!("kernels/steps.h")),
     ("team.h", include_str!("kernels/team.h")),
     ("tf32.h", include_str!("kernels/tf32.h")),
+    ("tile.h", include_str!("kernels/tile.h")),
 ];
 
-/// Bytes of shared memory before the resident weights of a block: `SHARED` of `kernels/block.h`.
-pub(crate) const ROW_BYTES: usize = 4 * (16 * (512 + 4) + 552);
+/// Bytes of shared memory before the resident weights of a block, and the minimum number of bytes
+/// for rows after them: `AHEAD` and `ROWS` of `kernels/block.h`.
+pub(crate) const AHEAD_BYTES: usize = 4 * 944;
+pub(crate) const ROW_BYTES: usize = 4 * 16 * (512 + 4);
 
 /// The maximum number of plans of a launch: `MAX_PARTS` of `kernels/team.h`.
 pub(crate) const MAX_PARTS: usize = 32;
@@ -76,6 +79,8 @@ pub(crate) struct Properties {
     pub(crate) sms: u32,
     /// The maximum shared memory of a block, in bytes.
     pub(crate) shared_bytes: usize,
+    /// The number of the shape that unit tiles have, if it fits. Only emulated devices choose one.
+    pub(crate) shape: Option<u32>,
 }
 
 /// The arguments of a plan: `Arguments` of `kernels/block.h`. Each address is a
@@ -107,8 +112,11 @@ pub(crate) struct Arguments {
 pub(crate) struct TeamArguments {
     /// The address of the table of a [`Placement`](super::place::Placement).
     pub(crate) places: u64,
-    /// The number of blocks of a team.
+    /// The number of blocks of a team and of a group of it, and the floats of resident weights of a
+    /// block.
     pub(crate) blocks: u32,
+    pub(crate) slices: u32,
+    pub(crate) resident: u32,
     /// A plan for each team.
     pub(crate) parts: [TeamPart; MAX_PARTS],
 }

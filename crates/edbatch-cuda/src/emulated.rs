@@ -18,7 +18,9 @@ use libloading::Library;
 use super::CudaError;
 use super::compilation::OnCompile;
 use super::cpp::{Folder, compile, failed};
-use super::device::{Device, Kernel, MemorySide, Properties, ROW_BYTES, Source, TeamArguments};
+use super::device::{
+    AHEAD_BYTES, Device, Kernel, MemorySide, Properties, ROW_BYTES, Source, TeamArguments,
+};
 use super::team_pool::TeamPool;
 
 /// Options of the compiler. Only explicit multiply-adds are fused, as on a GPU.
@@ -62,7 +64,8 @@ impl Emulated {
             name: "emulated on the host".to_string(),
             architecture: env::consts::ARCH.to_string(),
             sms: 12,
-            shared_bytes: ROW_BYTES + (48 << 10),
+            shared_bytes: 80 << 10,
+            shape: None,
         };
         let team_pool = TeamPool::new(properties.sms, TIMEOUT);
         // Consecutive seeds start different sequences.
@@ -73,11 +76,18 @@ impl Emulated {
         Self { properties, seed, options, team_pool, calls, launches, absent, max_bytes }
     }
 
-    /// Sets the number of SMs, and the bytes of shared memory per block for resident weights.
+    /// Sets the number of SMs, and the bytes of shared memory per block besides
+    /// what all kernels need.
     pub(crate) fn with_size(self, sms: u32, resident_bytes: usize) -> Self {
-        let shared_bytes = ROW_BYTES + resident_bytes;
+        let shared_bytes = AHEAD_BYTES + ROW_BYTES + resident_bytes;
         let properties = Properties { sms, shared_bytes, ..self.properties };
         Self { properties, team_pool: TeamPool::new(sms, TIMEOUT), ..self }
+    }
+
+    /// Gives unit tiles the shape of this number, if it fits.
+    pub(crate) fn with_shape(mut self, shape: u32) -> Self {
+        self.properties.shape = Some(shape);
+        self
     }
 
     /// Returns the number of driver calls, except polls for the end of a launch.

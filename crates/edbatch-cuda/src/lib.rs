@@ -20,16 +20,17 @@
 //!   synchronising ([`phases()`]).
 //! - A *job* is a phase for at most 16 calls and a slice of its columns, or a copy.
 //! - A *command list* is a plan as one array of numbers: waves of jobs ([`CommandList`]).
-//! - A *team* is a group of thread blocks that run one plan together, one block per SM
-//!   (streaming multiprocessor). The blocks of a team synchronise at a barrier after each wave.
-//! - *Resident weights* stay in the shared memory of a team's blocks while a plan runs.
+//! - A *team* is a set of thread blocks that run one plan together, one block per SM (streaming
+//!   multiprocessor). The blocks of a team synchronise at a barrier after each wave.
+//! - A *group* is the blocks of a team that hold all *resident weights* once: these stay in shared
+//!   memory while a plan runs. Each of its blocks, a *slice*, holds those of some units.
+//! - A *unit tile* is a tile of a job with resident weights, whose sums stay in registers.
 //! - A *superstep* is the code of a kernel between two barriers of a block.
 //!
 //! # Where to read next
 //!
 //! `command_list.rs`, `backend.rs` and `team_pool.rs`; then the kernels: `kernels/block.h`,
-//! `kernels/small.h`,
-//! `kernels/steps.h` and `kernels/team.h`. `unsafe` code is in `emulated.rs`, `nvidia.rs`,
+//! `kernels/tile.h`, `kernels/small.h`, `kernels/steps.h` and `kernels/team.h`. `unsafe` code is in `emulated.rs`, `nvidia.rs`,
 //! the files below `nvidia/`, and `nvrtc.rs`.
 
 mod backend;
@@ -52,9 +53,11 @@ mod options;
 mod phase_table;
 mod phases;
 mod place;
+mod shapes;
 mod source;
 mod store;
 mod team_pool;
+mod unit_tile;
 mod waves;
 mod weights;
 

@@ -13,11 +13,13 @@ use super::compilation::OnCompile;
 use super::device::{Arguments, Device, MemorySide, Properties, Source, TeamPart};
 use super::phase_table::PhaseTable;
 use super::place::{Placement, recurrent};
-use super::source::source;
+use super::shapes::shared_bytes;
+use super::source::{Tiles, source};
 use super::store::{Key, Store};
 use super::team_pool::TeamKernel;
+use super::unit_tile::UnitTile;
 use super::weights::WeightLayout;
-use super::{CudaError, CudaOptions, nvrtc};
+use super::{CudaError, CudaOptions, DevicePrecision, nvrtc};
 
 /// A program on a device, shared by all slots and forks on that device.
 pub(super) struct Loaded<D: Device> {
@@ -36,12 +38,12 @@ pub(super) struct Loaded<D: Device> {
 }
 
 /// A program's generated source, before it is compiled.
-struct Generated {
-    table: PhaseTable,
+pub(super) struct Generated {
+    pub(super) table: PhaseTable,
     layout: WeightLayout,
     source: Source,
     /// The placement of the program on teams, if the device is known.
-    placement: Option<Placement>,
+    pub(super) placement: Option<Placement>,
 }
 
 /// A program's kernels for an architecture.
@@ -96,29 +98,53 @@ pub fn compile(
     options: &CudaOptions,
     architecture: &str,
 ) -> Result<CompiledKernels, CudaError> {
-    let generated = Generated::new(program, options, None);
+    let generated = Generated::new(program, options, None, architecture);
     CompiledKernels::of(&generated.source, architecture, options.on_compile)
 }
 
-/// Returns the C++ of a program's kernels. It includes the headers in `src/kernels` of this crate.
+/// Returns the C++ of a program's kernels for an H100. It includes the headers in `src/kernels` of
+/// this crate.
 ///
 /// # Errors
 /// If the environment variable `EDBATCH_CUDA` is invalid.
 pub fn kernel_source(program: &Program, options: &CudaOptions) -> Result<String, CudaError> {
     options.chosen_driver()?;
-    Ok(Generated::new(program, options, None).source.text)
+    Ok(Generated::new(program, options, None, "sm_90").source.text)
 }
 
 impl Generated {
-    fn new(program: &Program, options: &CudaOptions, properties: Option<&Properties>) -> Self {
+    /// The source depends on the device's architecture, and on its shared memory if that follows
+    /// from no architecture.
+    pub(super) fn new(
+        program: &Program,
+        options: &CudaOptions,
+        properties: Option<&Properties>,
+        architecture: &str,
+    ) -> Self {
         let mut table = PhaseTable::new(program);
-        let layout = WeightLayout::new(program, &table);
-        let recurrent = recurrent(program, &table);
-        let source = source(program, &table, &layout, &recurrent, options.precision);
-        let placement = properties.map(|&Properties { sms, shared_bytes, .. }| {
-            recurrent.iter().for_each(|stack| table.leave_undivided(stack.phase));
-            Placement::new(&recurrent, table.entries().len(), sms, shared_bytes)
+        let mut layout = WeightLayout::new(program, &table);
+        let known = shared_bytes(architecture).or(properties.map(|device| device.shared_bytes));
+        let mut all = Vec::new();
+        if options.precision == DevicePrecision::Exact {
+            let recurrent = recurrent(program, &table).into_iter();
+            let entries = recurrent.map(|(phase, _)| (phase, &table.entries()[phase]));
+            all.extend(entries.filter_map(|own| UnitTile::of(program, own, known.unwrap_or(0))));
+        }
+        let tiles = Tiles::new(program, &table, &layout, all);
+        layout.add_tiles(program, &table, tiles.phases());
+        let source = source(program, &table, &layout, &tiles, options.precision);
+        let placement = properties.map(|&Properties { sms, shared_bytes, shape, .. }| {
+            let mut all: Vec<_> = tiles.phases().collect();
+            all.sort_by_key(|tile| tile.phase);
+            let mut own = Placement::new(&all, table.entries().len(), sms, shared_bytes);
+            shape.into_iter().for_each(|shape| own.force(shape));
+            own
         });
+        for (phase, place) in placement.iter().flat_map(|all| all.places.iter().enumerate()) {
+            if place.is_some() {
+                table.leave_undivided(phase);
+            }
+        }
         Self { table, layout, source, placement }
     }
 }
@@ -138,8 +164,9 @@ impl<D: Device> Loaded<D> {
             return Err(BackendError::Other(why.into()));
         }
         options.chosen_driver()?;
-        let Generated { table, layout, source, placement } =
-            Generated::new(&program, options, Some(device.properties()));
+        let properties = device.properties();
+        let Generated { table, layout, source, placement, .. } =
+            Generated::new(&program, options, Some(properties), &properties.architecture);
         let kernels = device.compile(&source, options.on_compile)?;
         let packed = layout.packed(program.network(), parameters)?;
         let weight_bytes = size_of_val(packed.as_slice());
@@ -169,7 +196,8 @@ impl<D: Device> Loaded<D> {
             device: &*self.device,
             program: &self.kernels,
             places: self.device.address(&self.places),
-            blocks: self.placement.blocks,
+            slices: self.placement.slices,
+            resident: self.placement.resident,
             shared_bytes: self.placement.shared_bytes,
         }
     }

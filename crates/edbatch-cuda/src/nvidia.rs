@@ -173,6 +173,7 @@ fn properties(context: &CudaContext) -> Result<Properties, CudaError> {
         architecture: architecture(got),
         sms: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
         shared_bytes: shared as usize,
+        shape: None,
     })
 }
 

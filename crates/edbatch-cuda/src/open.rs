@@ -8,10 +8,10 @@ use edbatch_runtime::{Backend, BackendError, Bytes, Outputs, Parameters, Part, S
 
 use super::CudaOptions;
 use super::backend::Cuda;
-use super::device::{Device, Properties};
+use super::device::Device;
 use super::emulated::Emulated;
 use super::nvidia::Nvidia;
-use super::place::{TeamSize, team_size};
+use super::place::TeamSize;
 use super::store::Store;
 
 /// Loads a program on CUDA devices, given by their indices from 0. The backend runs on the first
@@ -59,6 +59,12 @@ impl EmulatedDevice {
         Self(Arc::new(Emulated::new(seed).with_size(sms, resident_bytes)))
     }
 
+    /// A device on which unit tiles have the shape of this number from 1 to 5, if it fits.
+    #[must_use]
+    pub fn with_shape(seed: u32, shape: u32) -> Self {
+        Self(Arc::new(Emulated::new(seed).with_shape(shape)))
+    }
+
     /// Loads a program. All backends on the device share its SMs.
     ///
     /// # Errors
@@ -95,8 +101,7 @@ impl EmulatedDevice {
     /// Returns the size of a program's teams on this device, like [`team_size`].
     #[must_use]
     pub fn team_size(&self, program: &Program) -> TeamSize {
-        let Properties { sms, shared_bytes, .. } = *self.0.properties();
-        team_size(program, sms, shared_bytes)
+        TeamSize::on(program, self.0.properties().clone())
     }
 
     /// Returns the number of driver calls so far, except polls for the end of a launch.

@@ -1,9 +1,10 @@
-//! The placement of columns on the blocks of a team, and of weights in shared memory.
+//! The placement of unit tiles on the blocks of a team, and of weights in shared memory.
 //!
 //! A recurrent cell reads values that its own calls have computed, so it runs in many waves of a
-//! plan and would load its weights in each of them. A team keeps these weights resident instead:
-//! each block holds the weights of the columns that it computes in shared memory, and the team has
-//! enough blocks for all of them. All other weights are streamed from device memory.
+//! plan and would load its weights in each of them. The blocks of a *group* keep them resident
+//! instead: each block, a *slice*, holds unit blocks of each phase in shared memory, and a group has
+//! enough slices for all of them. A team is one or more groups, which divide the calls of a job. All
+//! other weights are streamed from device memory.
 //!
 //! The source does not depend on the placement, so all devices of an architecture share a binary.
 
@@ -12,29 +13,25 @@ use std::ops::Range;
 use edbatch_graph::{Kind, Network};
 use edbatch_layout::{CellPart, CellStep, Program};
 
-use super::device::ROW_BYTES;
+use super::CudaOptions;
+use super::device::{AHEAD_BYTES, Properties, ROW_BYTES};
+use super::loaded::Generated;
 use super::phase_table::PhaseTable;
+use super::shapes::{self, SHAPES, Shape, fastest, offered};
+use super::unit_tile::UnitTile;
 
-/// The possible numbers of blocks of a team, besides the number of SMs.
-const TEAMS: [u32; 5] = [4, 8, 16, 32, 64];
+/// The possible numbers of blocks of a group, besides the number of SMs.
+const GROUPS: [u32; 5] = [4, 8, 16, 32, 64];
 
-/// The place of weights that are not resident: `NOT_RESIDENT` of `kernels/small.h`.
-const NOT_RESIDENT: u32 = u32::MAX;
+/// The words of a phase in the table of a placement, and their places: `PLACE`, `SHAPE_ROWS`,
+/// `CHOICES` and `CHOSEN` of `kernels/ahead.h`.
+const PLACE: usize = 48;
+const SHAPE_ROWS: usize = 4;
+const CHOICES: usize = 16;
+const CHOSEN: u32 = 256;
 
-/// A stack of weights whose product may run in many waves. The stack may be resident.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Recurrent {
-    /// The number of the phase that multiplies by the stack, and the index of the step that does.
-    pub(crate) phase: usize,
-    pub(crate) step: usize,
-    /// The product has `units` units of `columns` columns. A column is a sum of `depth` terms.
-    pub(super) units: u32,
-    pub(super) columns: u32,
-    pub(super) depth: u32,
-}
-
-/// Returns the stacks of weights of a program's recurrent cells.
-pub(crate) fn recurrent(program: &Program, table: &PhaseTable) -> Vec<Recurrent> {
+/// Returns the phases of a program's recurrent cells, and the bytes of their weights.
+pub(crate) fn recurrent(program: &Program, table: &PhaseTable) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     for (phase, entry) in table.entries().iter().enumerate() {
         // A prologue does not run in many waves.
@@ -42,11 +39,11 @@ pub(crate) fn recurrent(program: &Program, table: &PhaseTable) -> Vec<Recurrent>
             continue;
         }
         let cell = program.part(entry.cell, entry.part).expect("it has phases");
-        for (step, &units) in entry.phase.steps.clone().zip(&entry.phase.units) {
-            if let CellStep::Product { rows, width: depth, .. } = cell.steps[step] {
-                found.push(Recurrent { phase, step, units, columns: rows / units, depth });
-            }
-        }
+        let bytes = cell.steps[entry.phase.steps.clone()].iter().map(|step| match *step {
+            CellStep::Product { rows, width, .. } => size_of::<f32>() * (rows * width) as usize,
+            _ => 0,
+        });
+        found.push((phase, bytes.sum()));
     }
     found
 }
@@ -69,117 +66,194 @@ fn may_read_its_own(network: &Network, kind: Kind) -> bool {
     known[kind.index()]
 }
 
-/// The size of a program's teams on a device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// The size of a program's groups of blocks on a device.
+#[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct TeamSize {
-    /// Blocks of a team, each on an SM of its own.
+    /// Blocks of a group, each on an SM of its own. A team is one or more groups.
     pub blocks: u32,
+    /// The largest number of groups that a team can have.
+    pub groups: u32,
     /// Shared memory of each block, in bytes: rows and resident weights.
     pub shared_bytes: usize,
     /// Bytes of the weights of recurrent cells.
     pub recurrent_bytes: usize,
     /// Bytes of the weights of recurrent cells that are streamed, not resident.
     pub streamed_bytes: usize,
+    /// The numbers of the phases with resident weights, and the shapes of their unit tiles.
+    pub tiles: String,
 }
 
-/// Returns the size of a program's teams on a device with `sms` SMs and `shared_bytes` of shared
-/// memory per block.
+/// Returns the size of a program's groups on a device with `sms` SMs and `shared_bytes` of shared
+/// memory per block, with exact products.
 #[must_use]
 pub fn team_size(program: &Program, sms: u32, shared_bytes: usize) -> TeamSize {
-    let table = PhaseTable::new(program);
-    let recurrent = recurrent(program, &table);
-    let phases = table.entries().len();
-    let Placement { blocks, shared_bytes, resident, .. } =
-        Placement::new(&recurrent, phases, sms, shared_bytes);
-    let bytes = |stack: &Recurrent| {
-        size_of::<f32>() * (stack.units * stack.columns) as usize * stack.depth as usize
-    };
-    let streamed = recurrent.iter().zip(&resident).filter(|(_, resident)| resident.is_none());
-    TeamSize {
-        blocks,
-        shared_bytes,
-        recurrent_bytes: recurrent.iter().map(bytes).sum(),
-        streamed_bytes: streamed.map(|(stack, _)| bytes(stack)).sum(),
+    let (name, architecture) = (String::new(), String::new());
+    TeamSize::on(program, Properties { name, architecture, sms, shared_bytes, shape: None })
+}
+
+impl TeamSize {
+    pub(crate) fn on(program: &Program, properties: Properties) -> Self {
+        let Generated { table, placement, .. } =
+            Generated::new(program, &CudaOptions::new(), Some(&properties), "");
+        let placement = placement.expect("the device is known");
+        let Placement { slices, shared_bytes, places, .. } = &placement;
+        let all = recurrent(program, &table);
+        let streamed = all.iter().filter(|&&(phase, _)| places[phase].is_none());
+        Self {
+            blocks: *slices,
+            groups: properties.sms / slices,
+            shared_bytes: *shared_bytes,
+            recurrent_bytes: all.iter().map(|&(_, bytes)| bytes).sum(),
+            streamed_bytes: streamed.map(|&(_, bytes)| bytes).sum(),
+            tiles: placement.tiles(),
+        }
     }
 }
 
-/// The placement of a program on the teams of a device.
+/// The placement of a program on the groups of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Placement {
-    /// Blocks of a team.
-    pub(crate) blocks: u32,
-    /// Shared memory of a block, in bytes: rows and resident weights.
+    /// Blocks of a group.
+    pub(crate) slices: u32,
+    /// Shared memory of a block, in bytes, and the floats of resident weights in it.
     pub(crate) shared_bytes: usize,
-    /// For each phase: the blocks of a team that divide its columns; empty if one block runs a job.
-    pub(crate) divided: Vec<Range<u32>>,
-    /// For each recurrent stack of weights: its start in shared memory, in floats after the end of
-    /// the rows. `None` if it is streamed.
-    pub(crate) resident: Vec<Option<u32>>,
+    pub(crate) resident: u32,
+    /// The place of each phase with unit tiles, by phase; `None` if its weights are streamed.
+    pub(crate) places: Vec<Option<Place>>,
+}
+
+/// The place of a phase's unit tiles.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    /// The blocks of a group that divide its units.
+    pub(crate) slices: Range<u32>,
+    /// The start of its weights in shared memory, in floats.
+    pub(crate) at: u32,
+    /// The stages of a ring.
+    stages: u32,
+    /// The shapes whose rows fit.
+    offered: Vec<Shape>,
+    /// The rows of a tile of each shape.
+    rows: [u32; SHAPES.len()],
+    /// The fastest shape for each number of rows of a group.
+    choices: Vec<Shape>,
 }
 
 impl Placement {
-    /// Places a program on the smallest teams that can hold all recurrent weights. If no
-    /// team can, it takes the largest and streams some of the weights.
-    pub(crate) fn new(
-        recurrent: &[Recurrent],
-        phases: usize,
-        sms: u32,
-        shared_bytes: usize,
-    ) -> Self {
-        let smaller = TEAMS.into_iter().filter(|&size| size < sms);
-        let sizes = smaller.chain([sms]);
-        let placements = sizes.map(|blocks| Self::of_size(recurrent, phases, blocks, shared_bytes));
-        let mut last = None;
-        for placement in placements {
-            let fits = placement.resident.iter().all(Option::is_some);
-            last = Some(placement);
-            if fits {
-                break;
+    /// Places unit tiles on the smallest groups that hold all weights and leave room for the rows
+    /// of each shape. If there are none, takes the smallest that leave room for some rows; else the
+    /// largest, and streams some of the weights.
+    pub(crate) fn new(tiles: &[&UnitTile], phases: usize, sms: u32, shared_bytes: usize) -> Self {
+        let floats = (shared_bytes.saturating_sub(AHEAD_BYTES) / size_of::<f32>()) as u32;
+        let sizes = || GROUPS.into_iter().filter(|&size| size < sms).chain([sms]);
+        let least = |tile: &UnitTile| shapes::room(tile).0;
+        let ways: [&dyn Fn(&UnitTile) -> u32; 2] = [&|tile| shapes::room(tile).1, &least];
+        for room in ways {
+            for slices in sizes() {
+                let placement = Self::of_size(tiles, phases, slices, (floats, room));
+                if tiles.iter().all(|tile| placement.places[tile.phase].is_some()) {
+                    return placement;
+                }
             }
         }
-        last.expect("at least one size")
+        Self::of_size(tiles, phases, sms, (floats, &least))
     }
 
-    fn of_size(recurrent: &[Recurrent], phases: usize, blocks: u32, shared_bytes: usize) -> Self {
+    fn of_size(
+        tiles: &[&UnitTile],
+        phases: usize,
+        slices: u32,
+        (floats, room): (u32, &dyn Fn(&UnitTile) -> u32),
+    ) -> Self {
         let mut divided = vec![0..0; phases];
-        for stack in recurrent {
-            // Blocks beyond the number of units would have no work.
-            let end = stack.units.min(blocks).max(divided[stack.phase].end);
-            divided[stack.phase] = 0..end;
-        }
         // Narrow phases start at the end of the previous one, to use all blocks evenly.
         let mut next = 0;
-        for range in divided.iter_mut().filter(|range| (1..blocks).contains(&range.end)) {
-            let count = range.end;
-            next = if next + count > blocks { 0 } else { next };
-            *range = next..next + count;
-            next += count;
+        for tile in tiles {
+            let count = tile.blocks().min(slices);
+            next = if next + count > slices { 0 } else { next };
+            divided[tile.phase] = next..next + count;
+            next = if count == slices { 0 } else { next + count };
         }
         // By block: floats of resident weights.
-        let mut taken = vec![0; blocks as usize];
-        let most = shared_bytes.saturating_sub(ROW_BYTES) / size_of::<f32>();
-        let resident = recurrent.iter().map(|stack| {
-            let range = divided[stack.phase].clone();
-            let columns = stack.units.div_ceil(range.len() as u32) * stack.columns;
-            let floats = stack.depth.next_multiple_of(4) as usize * columns as usize;
+        let mut taken = vec![0; slices as usize];
+        let mut rows = (ROW_BYTES / size_of::<f32>()) as u32;
+        let mut starts = Vec::new();
+        for tile in tiles {
+            let range = divided[tile.phase].clone();
             let own = &mut taken[range.start as usize..range.end as usize];
             let start = own.iter().copied().max().unwrap_or(0);
-            if start + floats > most {
-                return None;
+            let blocks = tile.blocks().div_ceil(range.len() as u32);
+            let (end, needed) = (start + blocks * tile.size(), rows.max(room(tile)));
+            let fits = end <= floats.saturating_sub(needed);
+            if fits {
+                own.fill(end);
+                rows = needed;
             }
-            own.fill(start + floats);
-            Some(start as u32)
-        });
-        let resident = resident.collect();
-        let weights = taken.into_iter().max().unwrap_or(0) * size_of::<f32>();
-        Self { blocks, shared_bytes: ROW_BYTES + weights, divided, resident }
+            starts.push(fits.then_some(start));
+        }
+        let resident = taken.into_iter().max().unwrap_or(0);
+        // The rest is for rows, if there are tiles.
+        let placed = starts.iter().any(Option::is_some);
+        let rows = if placed { floats.saturating_sub(resident) } else { rows };
+        let mut places = vec![None; phases];
+        for (tile, start) in tiles.iter().zip(starts) {
+            let slices = divided[tile.phase].clone();
+            places[tile.phase] = start.and_then(|at| Place::new(tile, slices, at, rows));
+        }
+        let shared_bytes = AHEAD_BYTES + size_of::<f32>() * (resident + rows) as usize;
+        Self { slices, shared_bytes, resident, places }
     }
 
-    /// Returns the table that the kernels read: the first block and the number of blocks of each
-    /// phase, then the start of each recurrent stack of weights.
+    /// Returns the table that the kernels read: [`PLACE`] words for each phase.
     pub(crate) fn table(&self) -> Vec<u32> {
-        let phases = self.divided.iter().flat_map(|range| [range.start, range.len() as u32]);
-        phases.chain(self.resident.iter().map(|at| at.unwrap_or(NOT_RESIDENT))).collect()
+        let mut words = vec![0; PLACE * self.places.len()];
+        for (own, place) in words.chunks_exact_mut(PLACE).zip(&self.places) {
+            let Some(Place { slices, at, stages, rows, choices, .. }) = place else { continue };
+            own[..SHAPE_ROWS].copy_from_slice(&[slices.start, slices.len() as u32, *at, *stages]);
+            own[SHAPE_ROWS..][..rows.len()].copy_from_slice(rows);
+            for (rows, &shape) in choices.iter().enumerate() {
+                own[CHOICES + rows / 8] |= (shape as u32) << (rows % 8 * 4);
+            }
+        }
+        words
+    }
+
+    /// Returns the numbers of the phases that are placed, and the shapes of their tiles.
+    fn tiles(&self) -> String {
+        let mut all: Vec<(&[Shape], String)> = Vec::new();
+        for (phase, place) in self.places.iter().enumerate() {
+            let Some(Place { offered, .. }) = place else { continue };
+            match all.iter_mut().find(|(shapes, _)| shapes == offered) {
+                Some((_, phases)) => *phases += &format!(" {phase}"),
+                None => all.push((offered, phase.to_string())),
+            }
+        }
+        let shapes = |of: &[Shape]| of.iter().map(|of| format!(" {of:?}")).collect::<String>();
+        let text = all.iter().map(|(of, phases)| format!("{phases}:{}", shapes(of)));
+        text.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Gives all tiles a shape if it fits.
+    pub(crate) fn force(&mut self, shape: u32) {
+        for place in self.places.iter_mut().flatten() {
+            let chosen = place.offered.iter().find(|&&offered| offered as u32 == shape);
+            if let Some(&shape) = chosen {
+                place.offered = vec![shape];
+                place.choices.fill(shape);
+            }
+        }
+    }
+}
+
+impl Place {
+    /// The place of a tile if `floats` floats hold the rows of one of its shapes.
+    fn new(tile: &UnitTile, slices: Range<u32>, at: u32, floats: u32) -> Option<Self> {
+        let offered: Vec<Shape> = offered(tile, floats).collect();
+        let choices = (0..CHOSEN).map(|rows| fastest(tile, &offered, rows.max(1)));
+        let choices = choices.collect::<Option<_>>()?;
+        let rows = SHAPES.map(|shape| shape.rows(tile));
+        let stages = shapes::stages(floats);
+        Some(Self { slices, at, stages, offered, rows, choices })
     }
 }

@@ -16,7 +16,6 @@ use super::command_list::{CopyJob, scratch};
 use super::device::{Kernel, Source};
 use super::operations::{constant, value};
 use super::phase_table::{PhaseEntry, PhaseTable};
-use super::place::Recurrent;
 use super::weights::WeightLayout;
 
 /// Writes a line of a source.
@@ -27,52 +26,42 @@ macro_rules! line {
 }
 
 mod products;
+mod tiles;
+
+pub(crate) use tiles::Tiles;
 
 /// The reason why the steps of gradients have no source.
 const ADJOINT: &str = "adjoint cells are refused when a program is loaded";
 
-/// Returns the source of a program. Its `recurrent` weights may be resident.
+/// Returns the source of a program.
 pub(crate) fn source(
     program: &Program,
     table: &PhaseTable,
     weights: &WeightLayout,
-    recurrent: &[Recurrent],
+    tiles: &Tiles,
     precision: DevicePrecision,
 ) -> Source {
     let mut text = String::new();
-    for header in ["small", "steps", "copies", "tf32"] {
+    for header in ["small", "steps", "copies", "tf32", "tile"] {
         line!(text, "#include \"{header}.h\"");
     }
-    let functions = RefCell::new(Vec::new());
+    let multiply = match precision {
+        DevicePrecision::Exact => "small",
+        DevicePrecision::Tf32 => "small_tf32",
+    };
+    let functions = Functions::default();
     let mut phases = String::new();
-    let mut loads = String::new();
     for (number, entry) in table.entries().iter().enumerate() {
         let cell = program.part(entry.cell, entry.part).expect("it has phases");
-        let writer = PhaseWriter::new(program, entry, cell, weights, precision, &functions);
-        // The word of the placement's table with the place of a step's weights.
-        let place = |step| {
-            let mut stacks = recurrent.iter();
-            let stack = stacks.position(|stack| (stack.phase, stack.step) == (number, step))?;
-            Some(2 * table.entries().len() + stack)
-        };
-        writer.write(number, &place, &mut phases);
-        for (step, place) in entry.phase.steps.clone().filter_map(|i| Some((i, place(i)?))) {
-            let stack = writer.stack(step);
-            line!(loads, "        {{{number}, {place}, {stack}}},");
-        }
+        let writer = PhaseWriter::new(program, entry, cell, weights, &functions);
+        PhaseWriter { multiply, ..writer }.write(number, &mut phases);
     }
     for (number, (parameters, body)) in functions.take().into_iter().enumerate() {
         line!(text, "\nCALLED void elementwise_{number}({parameters}) {{");
         line!(text, "{body}}}");
     }
     text += &phases;
-    // Static: a table of an inline function is shared by all libraries of a process.
-    line!(text, "\nstatic DEVICE void load_weights(Block block, const Arguments& a) {{");
-    if !loads.is_empty() {
-        line!(text, "    static const Resident ALL[] = {{\n{loads}    }};");
-        line!(text, "    load_resident(block, a.weights, ALL, sizeof ALL / sizeof *ALL);");
-    }
-    line!(text, "}}\n");
+    tiles.write(weights, &mut text);
     choice(table.entries().len(), &mut text);
     line!(text, "#include \"team.h\"");
     Source { text, kernel: Kernel::Plan }
@@ -80,7 +69,8 @@ pub(crate) fn source(
 
 /// Writes the function that runs a job.
 fn choice(phases: usize, text: &mut String) {
-    line!(text, "DEVICE void run_job(Block block, const Arguments&, Job j) {{");
+    line!(text, "DEVICE void run_job(TeamBlock block, const Arguments&, Job j, u32 shape) {{");
+    line!(text, "    if (shape != 0) return run_tile(block, j, shape);");
     line!(text, "    switch (j.phase()) {{");
     for phase in 0..phases {
         line!(text, "    case {phase}: phase_{phase}(block, j); break;");
@@ -89,10 +79,6 @@ fn choice(phases: usize, text: &mut String) {
     line!(text, "}}\n");
     line!(text, "static_assert(GIVEN == {}u, \"as the commands has it\");", CopyJob::Given as u32);
 }
-
-/// Returns the word of the table of [`Placement::table`](super::place::Placement::table) with the
-/// place of a step's weights, if they may be resident.
-type ResidentPlace<'a> = dyn Fn(usize) -> Option<usize> + 'a;
 
 /// The parameters and the body of each function for element-wise programs.
 type Functions = RefCell<Vec<(String, String)>>;
@@ -118,23 +104,18 @@ impl<'a> PhaseWriter<'a> {
         entry: &'a PhaseEntry,
         cell: &'a CellPlan,
         weights: &'a WeightLayout,
-        precision: DevicePrecision,
         functions: &'a Functions,
     ) -> Self {
         let (scratch, _) = scratch(cell);
-        let multiply = match precision {
-            DevicePrecision::Exact => "small",
-            DevicePrecision::Tf32 => "small_tf32",
-        };
-        let read = Cell::new(0);
+        let (multiply, read) = ("small", Cell::new(0));
         Self { program, entry, cell, weights, functions, scratch, multiply, read }
     }
 
-    fn write(&self, number: usize, place: &ResidentPlace<'_>, text: &mut String) {
+    fn write(&self, number: usize, text: &mut String) {
         let PhaseEntry { part, phase, .. } = self.entry;
         let mut body = String::new();
         for step in phase.steps.clone() {
-            self.step(step, place, &mut body);
+            self.step(step, &mut body);
         }
         line!(text, "\n// {}, {part:?}, {phase}", self.cell.name);
         line!(text, "CALLED void phase_{number}(Block block, Job j) {{");
@@ -145,10 +126,10 @@ impl<'a> PhaseWriter<'a> {
     }
 
     /// Writes the call of the function that runs a step.
-    fn step(&self, index: usize, place: &ResidentPlace<'_>, text: &mut String) {
+    fn step(&self, index: usize, text: &mut String) {
         let units = self.entry.phase.units[index - self.entry.phase.steps.start];
         match &self.cell.steps[index] {
-            CellStep::Product { .. } => self.product(index, place(index), text),
+            CellStep::Product { .. } => self.product(index, text),
             CellStep::Reduce { port, from, by, out, .. } => {
                 self.reduce(*port, *from, *by, (&self.own(*out), "j", units), text);
             }
@@ -192,13 +173,7 @@ impl<'a> PhaseWriter<'a> {
         (to, job, units): (&str, &str, u32),
         text: &mut String,
     ) {
-        let by = match by {
-            Reduction::Sum => "SUM",
-            Reduction::Mean => "MEAN",
-            Reduction::Max => "MAX",
-            Reduction::LogSumExp => "LOG_SUM_EXP",
-        };
-        let operand = self.tables() + usize::from(port);
+        let (by, operand) = (tiles::reduction(by), self.tables() + usize::from(port));
         line!(text, "    reduce(block, {job}, {operand}, {from}, {by}, {to}, {units});");
     }
 

@@ -35,6 +35,8 @@ struct State<M> {
     /// The number of SMs without a running block.
     free_sms: u32,
     teams: Vec<Team<M>>,
+    /// The number of launches that run or wait for SMs.
+    launches: u32,
     /// The ticket that is served now, and the next ticket to issue.
     ticket: u64,
     next_ticket: u64,
@@ -64,14 +66,17 @@ pub(crate) struct TeamKernel<'a, D: Device> {
     pub(crate) device: &'a D,
     pub(crate) program: &'a D::Program,
     pub(crate) places: u64,
-    pub(crate) blocks: u32,
+    /// The blocks of a group, and the floats of resident weights of a block.
+    pub(crate) slices: u32,
+    pub(crate) resident: u32,
     pub(crate) shared_bytes: usize,
 }
 
 impl<M> TeamPool<M> {
     /// The teams of a device with `sms` SMs, whose blocks wait at most `timeout` at a barrier.
     pub(crate) fn new(sms: u32, timeout: Duration) -> Self {
-        let state = State { free_sms: sms, teams: Vec::new(), ticket: 0, next_ticket: 0 };
+        let state =
+            State { free_sms: sms, teams: Vec::new(), launches: 0, ticket: 0, next_ticket: 0 };
         Self { state: Mutex::new(state), changed: Condvar::new(), sms, timeout }
     }
 
@@ -86,7 +91,7 @@ impl<M> TeamPool<M> {
         kernel: &TeamKernel<'_, D>,
         parts: &[TeamPart],
     ) -> Result<(), CudaError> {
-        let at_once = (self.sms / kernel.blocks).max(1) as usize;
+        let at_once = (self.sms / kernel.slices).max(1) as usize;
         parts.chunks(at_once.min(MAX_PARTS)).try_for_each(|parts| self.run_at_once(kernel, parts))
     }
 
@@ -95,14 +100,15 @@ impl<M> TeamPool<M> {
         kernel: &TeamKernel<'_, D>,
         parts: &[TeamPart],
     ) -> Result<(), CudaError> {
-        let &TeamKernel { device, program, places, blocks, shared_bytes } = kernel;
+        let &TeamKernel { device, program, places, slices, resident, shared_bytes } = kernel;
         let none = [TeamPart::default(); MAX_PARTS];
-        let mut arguments = TeamArguments { places, blocks, parts: none };
+        let mut arguments = TeamArguments { places, blocks: 0, slices, resident, parts: none };
         let own = &mut arguments.parts[..parts.len()];
         own.copy_from_slice(parts);
         let mut teams = [0; MAX_PARTS];
         let teams = &mut teams[..parts.len()];
-        self.take(device, blocks, own, teams)?;
+        let blocks = self.take(device, slices, own, teams)?;
+        arguments.blocks = blocks;
         let stream = teams[0];
         let mut result = {
             let _span = span!(
@@ -114,11 +120,14 @@ impl<M> TeamPool<M> {
         };
         let launched = result.is_ok();
         let _span = span!(TRACE, "wait");
-        for (&team, part) in teams.iter().zip(&arguments.parts) {
+        for (index, (&team, part)) in teams.iter().zip(&arguments.parts).enumerate() {
             // The launch uses the memory of every part, so wait for all of them.
             let ended =
                 if launched { self.wait(device, team, part.number, stream) } else { Ok(()) };
             let is_done = launched && ended.is_ok();
+            if index + 1 == parts.len() {
+                self.state().launches -= 1;
+            }
             let given_back = self.give_back(device, team, blocks, is_done);
             result = result.and(ended).and(given_back);
         }
@@ -130,25 +139,34 @@ impl<M> TeamPool<M> {
     }
 
     /// Waits for free SMs, takes a team for each part, and sets the part's fields that depend on
-    /// the team.
+    /// the team. Returns the blocks of a team: all groups of the device are shared evenly by the
+    /// launches that run or wait, and those of a launch by its parts.
     fn take<D: Device<Memory = M>>(
         &self,
         device: &D,
-        blocks: u32,
+        slices: u32,
         parts: &mut [TeamPart],
         teams: &mut [usize],
-    ) -> Result<(), CudaError> {
-        let needed = blocks * parts.len() as u32;
+    ) -> Result<u32, CudaError> {
         let mut state = self.state();
         let ticket = state.next_ticket;
         state.next_ticket += 1;
-        while state.ticket != ticket || state.free_sms < needed {
+        state.launches += 1;
+        let (count, blocks) = loop {
+            let count = parts.len() as u32;
+            let groups = (self.sms / slices / state.launches / count).max(1);
+            if state.ticket == ticket && state.free_sms >= slices * groups * count {
+                break (count, slices * groups);
+            }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
+        };
         state.ticket += 1;
         self.changed.notify_all();
-        state.allocate(device, parts.len())?;
-        state.free_sms -= needed;
+        if let Err(error) = state.allocate(device, parts.len()) {
+            state.launches -= 1;
+            return Err(error);
+        }
+        state.free_sms -= blocks * count;
         let mut next = 0;
         for (part, team) in parts.iter_mut().zip(teams) {
             next += state.teams[next..].iter().position(|t| !t.is_running).expect("allocated");
@@ -165,7 +183,7 @@ impl<M> TeamPool<M> {
             base[0] += u64::from(blocks) * u64::from(part.waves / 2 + 1);
             base[1] += u64::from(blocks) * u64::from(part.waves.div_ceil(2));
         }
-        Ok(())
+        Ok(blocks)
     }
 
     /// Waits until a team has finished launch `number`.

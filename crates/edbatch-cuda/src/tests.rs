@@ -11,6 +11,7 @@ mod rows;
 mod stored;
 mod teams;
 mod tf32;
+mod tiles;
 
 use super::CudaError;
 use super::device::{self, Arguments, Device, MemorySide, Source, TeamPart};
@@ -88,7 +89,7 @@ impl Kernel<Emulated> {
         wave: &str,
         options: &[&'static str],
     ) -> Option<Self> {
-        let device = Emulated::with_options(seed, options).with_size(64, RESIDENT);
+        let device = Emulated::with_options(seed, options).with_size(64, ROOM);
         compiled_or_skip(Self::new(device, functions, wave))
     }
 }
@@ -104,7 +105,7 @@ impl<D: Device> Kernel<D> {
         // One wave with one job, which all blocks divide.
         let mut words = vec![1, 16, 0, 0, 16, 1, 0, 0];
         words.resize(16, 0);
-        words.extend([0, 1]);
+        words.extend([0, 1, 0, 0, blocks]);
         words.resize(32, 0);
         words.extend(commands);
         words.resize(words.len().next_multiple_of(4), 0);
@@ -113,8 +114,10 @@ impl<D: Device> Kernel<D> {
         let weights = self.memory(weights.iter().map(|x| x.to_bits()), MemorySide::Device);
         let arena = self.memory(arena.iter().chain(&behind).map(|x| x.to_bits()), MemorySide::Host);
         let indices = self.memory([0; 16], MemorySide::Host);
-        // The phase's first block and number of blocks, and the place of resident weights.
-        let places = self.memory([0, blocks, 0], MemorySide::Device);
+        // The place of a phase with unit tiles, whose rings have three stages.
+        let mut place = vec![0; 48];
+        place[..4].copy_from_slice(&[0, blocks, 0, 3]);
+        let places = self.memory(place, MemorySide::Device);
         let device = &self.device;
         let arguments = Arguments {
             commands: device.address(&device_commands),
@@ -127,8 +130,9 @@ impl<D: Device> Kernel<D> {
         let part =
             TeamPart { arguments, host_commands, words, waves: 1, job: 16, ..TeamPart::default() };
         let (program, places) = (&self.program, device.address(&places));
-        let shared_bytes = device::ROW_BYTES + RESIDENT;
-        let kernel = TeamKernel { device, program, places, blocks, shared_bytes };
+        let shared_bytes = device::AHEAD_BYTES + device::ROW_BYTES + ROOM;
+        let (slices, resident) = (blocks, (RESIDENT / 4) as u32);
+        let kernel = TeamKernel { device, program, places, slices, resident, shared_bytes };
         device.team_pool().run(&kernel, &[part]).unwrap();
         Left { arena: device.host_floats(&arena).to_vec(), indices: device.host(&indices).to_vec() }
     }
@@ -144,18 +148,19 @@ impl<D: Device> Kernel<D> {
 /// `LIST` of `kernels/job.h`.
 const LIST: usize = u32::MAX as usize;
 
-/// Bytes of resident weights of a block.
-const RESIDENT: usize = 48 << 10;
+/// Bytes of resident weights of a block, and with more room for rows.
+const RESIDENT: usize = 96 << 10;
+const ROOM: usize = RESIDENT + (64 << 10);
 
 /// Returns a source with all headers, whose only job runs `wave`. There, the command list begins
 /// with the caller's words.
 fn source(functions: &str, wave: &str) -> Source {
     let text = format!(
         "#include \"ahead.h\"\n#include \"outputs.h\"\n#include \"small.h\"\n#include \"steps.h\"\n\
-         #include \"tf32.h\"\n\n{functions}\n\n\
-         DEVICE void wave(Block block, const Arguments& a) {{\n{wave}\n}}\n\
-         DEVICE void load_weights(Block, const Arguments&) {{}}\n\
-         DEVICE void run_job(Block block, Arguments a, Job) {{\n\
+         #include \"tf32.h\"\n#include \"tile.h\"\n\n{functions}\n\n\
+         DEVICE void wave(TeamBlock block, const Arguments& a) {{\n{wave}\n}}\n\
+         DEVICE void load_weights(TeamBlock, const Arguments&) {{}}\n\
+         DEVICE void run_job(TeamBlock block, Arguments a, Job, u32) {{\n\
          a.commands += 32;\nwave(block, a);\n}}\n\n#include \"team.h\"\n"
     );
     Source { text, kernel: device::Kernel::Plan }

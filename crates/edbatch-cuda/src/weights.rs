@@ -7,15 +7,19 @@ use edbatch_layout::{Base, CellStep, Program, Weight};
 use edbatch_runtime::{BackendError, Parameters};
 
 use super::phase_table::PhaseTable;
+use super::unit_tile::UnitTile;
 
 /// The start of each parameter, in floats. It depends only on the program.
 ///
 /// A stack of weights with N rows and K columns is packed `[⌈K / 4⌉][N][4]`: consecutive threads
 /// compute consecutive columns of the product and read consecutive groups of four. The tail of K is
-/// padded with zeros.
+/// padded with zeros. The weights of unit tiles are packed once more, in the layout of
+/// `kernels/tile.h`: which of them a team holds depends on the device.
 #[derive(Debug, Default)]
 pub(crate) struct WeightLayout {
     stacks: BTreeMap<Vec<Weight>, Stack>,
+    /// By phase.
+    tiles: BTreeMap<usize, TileWeights>,
     plain: BTreeMap<Weight, usize>,
     floats: usize,
 }
@@ -25,6 +29,15 @@ struct Stack {
     start: usize,
     outputs: usize,
     depth: usize,
+}
+
+/// The weights of a phase's unit tiles.
+#[derive(Debug)]
+struct TileWeights {
+    start: usize,
+    tile: UnitTile,
+    /// The stack of each step that is a product.
+    stacks: BTreeMap<usize, Vec<Weight>>,
 }
 
 impl WeightLayout {
@@ -69,6 +82,26 @@ impl WeightLayout {
         }
     }
 
+    /// Places the weights of unit tiles.
+    pub(crate) fn add_tiles<'a>(
+        &mut self,
+        program: &Program,
+        table: &PhaseTable,
+        tiles: impl Iterator<Item = &'a UnitTile>,
+    ) {
+        for tile in tiles {
+            let entry = &table.entries()[tile.phase];
+            let cell = program.part(entry.cell, entry.part).expect("it has phases");
+            let products = entry.phase.steps.clone().filter_map(|step| match &cell.steps[step] {
+                CellStep::Product { weights, .. } => Some((step, weights.clone())),
+                _ => None,
+            });
+            let start = self.take((tile.blocks() * tile.size()) as usize);
+            let own = TileWeights { start, tile: tile.clone(), stacks: products.collect() };
+            self.tiles.insert(tile.phase, own);
+        }
+    }
+
     /// Reserves floats at a multiple of 16 bytes and returns their start.
     fn take(&mut self, floats: usize) -> usize {
         let start = self.floats;
@@ -84,6 +117,11 @@ impl WeightLayout {
     /// Returns the start of a parameter that is not packed, in floats.
     pub(crate) fn of_plain(&self, weight: Weight) -> usize {
         self.plain[&weight]
+    }
+
+    /// Returns the start of a phase's unit blocks, in floats.
+    pub(crate) fn of_tile(&self, phase: usize) -> usize {
+        self.tiles[&phase].start
     }
 
     /// Returns all parameters in this layout, as the bits of floats.
@@ -118,6 +156,43 @@ impl WeightLayout {
                 *word = value.to_bits();
             }
         }
+        for TileWeights { start, tile, stacks } in self.tiles.values() {
+            let stack = |of: &Vec<Weight>| {
+                let values = of.iter().map(|&weight| parameters.weight(network, weight));
+                values.flat_map(|values| values.to_vec()).collect::<Vec<f32>>()
+            };
+            let stacks: BTreeMap<_, _> =
+                stacks.iter().map(|(&step, of)| (step, stack(of))).collect();
+            pack_tile(tile, &stacks, &mut words[*start..]);
+            for unit in 0..tile.units as usize {
+                let (of_block, block) = (unit % tile.block as usize, unit / tile.block as usize);
+                let first = start + block * tile.size() as usize;
+                let constants = first + (tile.depth() * tile.width()) as usize;
+                for (number, &(weight, offset)) in tile.constants.iter().enumerate() {
+                    let value = parameters.weight(network, weight)[offset as usize + unit];
+                    words[constants + number * tile.block as usize + of_block] = value.to_bits();
+                }
+            }
+        }
         Ok(words)
+    }
+}
+
+/// Packs the weights of a tile's unit blocks. `stacks` has the stacked weights of each step.
+pub(crate) fn pack_tile(tile: &UnitTile, stacks: &BTreeMap<usize, Vec<f32>>, words: &mut [u32]) {
+    let (units, block, columns) = (tile.units as usize, tile.block as usize, tile.columns as usize);
+    let mut before = 0;
+    for product in &tile.products {
+        let depth = product.depth as usize;
+        for (column, &(step, of_stack)) in product.columns.iter().enumerate() {
+            for unit in 0..units {
+                let row = of_stack as usize * units + unit;
+                let first = unit / block * tile.size() as usize + unit % block * columns + column;
+                for (k, weight) in stacks[&step][row * depth..][..depth].iter().enumerate() {
+                    words[first + (before + k) * block * columns] = weight.to_bits();
+                }
+            }
+        }
+        before += depth;
     }
 }

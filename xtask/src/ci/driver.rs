@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -23,22 +23,39 @@ const OTHERS: [&str; 5] =
 const NVRTC_13: &str = "target/nvrtc/nvidia/cu13/lib/libnvrtc.so.13";
 const NVRTC_12: &str = "target/nvrtc12/nvidia/cuda_nvrtc/lib/libnvrtc.so.12";
 
-/// Mistakes in the code of a TreeLSTM: a text and its replacement, made everywhere or at one place.
-/// The short check makes the first three.
-const MISTAKES: [&str; 7] = [
+/// Models with random weights, whose recurrent cells run as unit tiles: the model, the files of
+/// inputs of its golden, and the elements of a hidden vector. The short check runs the first one.
+const WITH_TILES: [(&str, &[&str], &str); 9] = [
+    ("tree_lstm", &["trees.txt"], "64"),
+    ("tree_lstm_2type", &["trees.txt"], "64"),
+    ("tree_gru", &["trees.txt"], "64"),
+    ("mv_rnn", &["trees.txt"], "64"),
+    ("bilstm_tagger", &["tagged.txt"], "64"),
+    ("bilstm_tagger_char", &["tagged.txt"], "64"),
+    ("lattice_lstm", &["lattices.jsonl"], "64"),
+    ("lattice_gru", &["lattices.jsonl"], "64"),
+    ("tree_lstm", &["trees.txt"], "80"),
+];
+
+/// Mistakes in the code of a TreeLSTM with unit tiles: a text and its replacement, made everywhere
+/// or at one place. The short check makes the first three.
+const MISTAKES: [&str; 8] = [
     "atom.acq_rel=>atom.relaxed",
-    "ld.acquire=>ld.relaxed",
+    "cp.async.wait_group 0=>cp.async.wait_group 3",
     "membar.sys=>//",
+    "ld.acquire=>ld.relaxed",
     "atom.acq_rel=>atom.acquire",
     "ld.global.f32=>ld.global.nc.f32",
     "st.shared=>//",
-    "1:fma.rn.f32=>//",
+    "fma.rn.f32=>//",
 ];
 
 /// A run of a model.
 #[derive(Clone, Copy)]
 struct Run {
     model: &'static str,
+    /// The elements of a hidden vector of a model with random weights, or "" for the golden.
+    hidden: &'static str,
     /// Values of `EDBATCH_CUDA`, `FAKE_CUDA_DEVICE`, `FAKE_CUDA_SMS`, `FAKE_CUDA_DRIVER` and
     /// `FAKE_CUDA_MUTATE`.
     driver: &'static str,
@@ -68,7 +85,8 @@ pub(super) fn pass(all: bool, skips: &Skips) -> Result<bool, Failure> {
     }
     let (model, driver) = ("tree_lstm", "teams");
     let (device, sms, version, mistake, nvrtc) = ("h100", "12", "13000", None, NVRTC_13);
-    let first = Run { model, driver, device, sms, version, mistake, nvrtc };
+    let hidden = "";
+    let first = Run { model, hidden, driver, device, sms, version, mistake, nvrtc };
     let mut runs = first.of(&MODELS);
     // Teams do the same so far.
     runs.push(Run { driver: "barriers", ..first });
@@ -79,8 +97,10 @@ pub(super) fn pass(all: bool, skips: &Skips) -> Result<bool, Failure> {
     } else if !all {
         runs.extend(old.of(&[model]));
     }
+    let with_tiles = WITH_TILES.map(|(model, _, hidden)| Run { model, hidden, ..first });
+    runs.extend(if all { &with_tiles[..] } else { &with_tiles[..1] });
     let mistakes = if all { &MISTAKES[..] } else { &MISTAKES[..3] };
-    runs.extend(mistakes.iter().map(|&mistake| Run { mistake: Some(mistake), ..first }));
+    runs.extend(mistakes.iter().map(|&mistake| Run { mistake: Some(mistake), ..with_tiles[0] }));
     if all {
         let models = [&MODELS[..], &OTHERS].concat();
         runs.extend(first.of(&OTHERS));
@@ -117,7 +137,18 @@ fn is_ready(folder: &Path) -> Result<bool, Failure> {
             return Ok(false);
         }
     }
-    Ok(true)
+    let goldens = root().join("crates/edbatch/tests/goldens-small");
+    WITH_TILES.iter().try_fold(true, |ready, (model, inputs, hidden)| {
+        let mut init = Command::new(std::env::current_exe()?.with_file_name("edbatch"));
+        init.args(["init", model]).arg(with_tiles(model, hidden)).args(["--hidden", hidden]);
+        init.arg("--input").args(inputs.iter().map(|input| goldens.join(model).join(input)));
+        Ok(ready && init.status()?.success())
+    })
+}
+
+/// The folder of a model with random weights.
+fn with_tiles(model: &str, hidden: &str) -> PathBuf {
+    root().join("target/fake-cuda/models").join(format!("{model}-{hidden}"))
 }
 
 /// Prints the outcome of a check, and returns true if it passed.
@@ -145,7 +176,10 @@ impl Run {
         let log = cache.join(name + ".log");
         fs::create_dir_all(cache)?;
         fs::write(&log, "")?;
-        let model = root().join("crates/edbatch/tests/goldens-small").join(self.model);
+        let model = match self.hidden {
+            "" => root().join("crates/edbatch/tests/goldens-small").join(self.model),
+            hidden => with_tiles(self.model, hidden),
+        };
         // Cargo builds the program next to this one.
         let mut command = Command::new(std::env::current_exe()?.with_file_name("edbatch"));
         command.arg("infer").arg(model).args(["--backend", backend]).envs([
@@ -212,8 +246,8 @@ impl Run {
 
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { model, driver, device, sms, version, mistake, .. } = self;
-        write!(f, "{model}, {driver}, {device}, {sms} SMs, driver {version}")?;
+        let Self { model, hidden, driver, device, sms, version, mistake, .. } = self;
+        write!(f, "{model}{hidden}, {driver}, {device}, {sms} SMs, driver {version}")?;
         mistake.map_or(Ok(()), |mistake| write!(f, ", {mistake}"))
     }
 }

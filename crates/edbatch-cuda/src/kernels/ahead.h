@@ -12,11 +12,8 @@ struct Wave {
     u32 first_job, jobs, first_copy, copies;
 };
 
-// A block's share of a wave: a tile of a job, and a slice of its units; or none.
-struct Share {
-    u32 job, tile, slice, slices;
-};
-enum : u32 { NONE = 0xffffffffu };
+// The most rows of a tile whose starts are loaded ahead.
+enum : u32 { MOST_AHEAD = FOUND / NEAR };
 
 // The jobs of a wave that are loaded ahead, and the words of each that are: the near operands'.
 enum : u32 { JOBS = 3, JOB = 16 };
@@ -24,17 +21,39 @@ enum : u32 { JOBS = 3, JOB = 16 };
 // The places in `Block::ahead`. First come the starts of a tile that are not loaded ahead; then
 // four entries in turn, the jobs of three waves, and the starts and the share of two.
 enum : u32 {
-    ENTRIES = FOUND * TILE,
+    ENTRIES = NEAR * UNIT_TILE,
     AHEAD_JOBS = ENTRIES + 4 * 4,
     STARTS = AHEAD_JOBS + 3 * JOBS * JOB,
-    SHARES = STARTS + 2 * FOUND * TILE,
+    SHARES = STARTS + 2 * FOUND,
 };
-static_assert(SHARES + 2 * 4 <= AHEAD, "all of it fits");
+enum : u32 { SHARE = 8 };
+static_assert(SHARES + 2 * SHARE <= AHEAD && AHEAD % 4 == 0, "all of it fits");
+
+// The words of a phase in the placement: the first block of a group that has a slice of its units,
+// the number of slices, the place of its weights, the stages of a ring, the rows of each shape, and
+// from `CHOICES` on the shape for each number of rows, eight to a word (`place.rs`).
+enum : u32 { PLACE = 48, SHAPE_ROWS = 4, CHOICES = 16, CHOSEN = 256 };
+
+// A block's n-th unit tile of a job, or none and the number of them in `count`. The groups of a team
+// divide the calls, and the blocks of a group the units.
+DEVICE Share unit_share(const TeamBlock& block, const u32* job, u32 n) {
+    const u32* place = block.places + PLACE * job[0];
+    u32 groups = block.blocks / block.slices, each = (job[1] + groups - 1) / groups;
+    u32 from = block.index / block.slices * each, slice = block.index % block.slices - place[0];
+    u32 left = from < job[1] && slice < place[1] ? job[1] - from : 0;
+    left = left < each ? left : each;
+    u32 rows = each < CHOSEN ? each : CHOSEN - 1;
+    u32 shape = place[CHOICES + rows / 8] >> rows % 8 * 4 & 15;
+    u32 most = place[SHAPE_ROWS + shape - 1];
+    if (n * most >= left) return {NONE, 0, (left + most - 1) / most, 0, 0, 0, 0};
+    left -= n * most;
+    return {0, from + n * most, left < most ? left : most, slice, place[1], shape, most};
+}
 
 // A block's part of the command list, in shared memory and in the list.
 struct Ahead {
     const Arguments& a;
-    const Block& block;
+    TeamBlock block;
     // The number of waves, and of the words of a job.
     u32 waves, words;
 
@@ -44,7 +63,7 @@ struct Ahead {
     }
     // The starts of the rows of the block's first tile.
     DEVICE u32* starts(u32 number) const {
-        return block.ahead() + STARTS + number % 2 * (FOUND * TILE);
+        return block.ahead() + STARTS + number % 2 * FOUND;
     }
     // The words of a job in the list.
     DEVICE const u32* all(u32 number, u32 job) const {
@@ -56,35 +75,12 @@ struct Ahead {
         return job < JOBS && own[5] <= NEAR ? own : all(number, job);
     }
     DEVICE Share first_share(u32 number) const {
-        const u32* own = block.ahead() + SHARES + number % 2 * 4;
-        return {own[0], own[1], own[2], own[3]};
+        const u32* own = block.ahead() + SHARES + number % 2 * SHARE;
+        return {own[0], own[1], own[2], own[3], own[4], own[5], own[6]};
     }
 
-    // The n-th share of a wave that this block has. First come the tiles of jobs whose units all
-    // blocks divide, then the others, which are for one block each.
-    DEVICE Share share(u32 number, u32 n) const {
-        u32 jobs = wave(number).jobs, before = 0;
-#pragma unroll 1
-        for (u32 i = 0; i < jobs; ++i) {
-            const u32* job = near(number, i);
-            u32 tiles = (job[1] + TILE - 1) / TILE, slices = job[4], own, slice;
-            if (slices == 0) {
-                const u32* place = block.places + 2 * job[0];
-                slice = block.index - place[0], slices = place[1];
-                own = slice < slices ? tiles : 0;
-                if (n < own) return {i, n, slice, slices};
-            } else {
-                u32 all = tiles * slices;
-                u32 next = (block.index + block.blocks - before % block.blocks) % block.blocks;
-                own = next < all ? (all - next + block.blocks - 1) / block.blocks : 0;
-                next += n * block.blocks;
-                if (n < own) return {i, next / slices, next % slices, slices};
-                before += all;
-            }
-            n -= own;
-        }
-        return {NONE, 0, 0, 0};
-    }
+    // The n-th share of a wave that this block has.
+    DEVICE Share share(u32 number, u32 n) const;
 
     // The word that a thread loads for wave `n` - 3, of the entry of wave `n`, of a job of the wave
     // before, or of the share of the wave before that. Later `store` puts it in its place.
@@ -97,16 +93,21 @@ struct Ahead {
             return has ? all(n - 1, job)[t % JOB] : 0;
         }
         t -= JOBS * JOB;
-        if (n < 2 || t >= FOUND * TILE + 4) return 0;
+        if (n < 2 || t >= FOUND + SHARE) return 0;
         Share own = share(n - 2, 0);
-        if (t >= FOUND * TILE) {
-            t -= FOUND * TILE;
-            return t == 0 ? own.job : t == 1 ? own.tile : t == 2 ? own.slice : own.slices;
+        if (t >= FOUND) {
+            u32 words[SHARE] = {own.job, own.first, own.count, own.slice, own.slices, own.shape,
+                                own.most, 0};
+            u32 word = 0;
+#pragma unroll
+            for (u32 i = 0; i < SHARE; ++i) word = t - FOUND == i ? words[i] : word;
+            return word;
         }
-        if (own.job == NONE) return 0;
+        if (own.job == NONE || own.most > MOST_AHEAD) return 0;
         Job j = job(n - 2, own, block.ahead());
-        u32 operand = t / TILE, r = t % TILE;
-        return operand < j.operands() && r < j.count ? row(j, operand, j.first + r) : 0;
+        u32 operand = t / own.most, r = t % own.most;
+        bool known = operand < j.operands() && operand < j.found() && r < j.count;
+        return known ? row(j, operand, j.first + r) : 0;
     }
     DEVICE void store(u32 t, u32 n, u32 word) const {
         u32* to = block.ahead();
@@ -115,13 +116,41 @@ struct Ahead {
         if (n >= 1 && t < JOBS * JOB) to[AHEAD_JOBS + (n - 1) % 3 * (JOBS * JOB) + t] = word;
         t -= JOBS * JOB;
         if (n < 2) return;
-        if (t < FOUND * TILE) to[STARTS + n % 2 * (FOUND * TILE) + t] = word;
-        t -= FOUND * TILE;
-        if (t < 4) to[SHARES + n % 2 * 4 + t] = word;
+        if (t < FOUND) to[STARTS + n % 2 * FOUND + t] = word;
+        t -= FOUND;
+        if (t < SHARE) to[SHARES + n % 2 * SHARE + t] = word;
     }
 
     DEVICE Job job(u32 number, Share share, u32* starts) const {
-        return Job(a, near(number, share.job), share.tile, share.slice, share.slices, starts);
+        return Job(a, near(number, share.job), share, starts);
     }
 };
-static_assert(4 + JOBS * JOB + FOUND * TILE + 4 <= THREADS, "a word a thread");
+static_assert(4 + JOBS * JOB + FOUND + SHARE <= THREADS, "a word a thread");
+
+// The n-th share of a wave that this block has.
+CALLED Share share_of(Ahead ahead, u32 number, u32 n) {
+    const TeamBlock& block = ahead.block;
+    u32 jobs = ahead.wave(number).jobs, before = 0;
+#pragma unroll 1
+    for (u32 i = 0; i < jobs; ++i) {
+        const u32* job = ahead.near(number, i);
+        u32 slices = job[4], own;
+        if (slices == 0) {
+            Share share = unit_share(block, job, n);
+            if (share.job != NONE) return share.job = i, share;
+            own = share.count;
+        } else {
+            u32 all = (job[1] + TILE - 1) / TILE * slices;
+            u32 next = (block.index + block.blocks - before % block.blocks) % block.blocks;
+            own = next < all ? (all - next + block.blocks - 1) / block.blocks : 0;
+            next += n * block.blocks;
+            u32 first = next / slices * TILE, left = job[1] - first;
+            if (n < own)
+                return {i, first, left < TILE ? left : (u32)TILE, next % slices, slices, 0, TILE};
+            before += all;
+        }
+        n -= own;
+    }
+    return {NONE, 0, 0, 0, 0, 0, 0};
+}
+DEVICE Share Ahead::share(u32 number, u32 n) const { return share_of(*this, number, n); }

@@ -11,9 +11,9 @@ typedef unsigned long long u64;
 // The number of threads of a block.
 enum : u32 { THREADS = 256 };
 
-// Words of shared memory of a block: of the rows of a tile (`small.h`), of what is loaded ahead
-// (`ahead.h`), and of both. Resident weights follow.
-enum : u32 { ROWS = 16 * (512 + 4), AHEAD = 552, SHARED = ROWS + AHEAD };
+// Words of shared memory of a block: of what is loaded ahead (`ahead.h`), and at least of the rows
+// of a tile. Between them are the resident weights (`tile.h`).
+enum : u32 { AHEAD = 944, ROWS = 16 * (512 + 4) };
 
 // The arguments of a launch (`device.rs`), with pointers of the device.
 struct Arguments {
@@ -48,26 +48,51 @@ extern __shared__ float4 block_memory[];
 template <class T> struct PerThread {
     T own;
     DEVICE T& operator[](u32) { return own; }
+    // Returns f(state) of the thread whose number differs in the bits `lanes`. All threads of a
+    // warp must call it.
+    template <class F> DEVICE float other(u32, u32 lanes, F f) {
+        return __shfl_xor_sync(0xffffffffu, f(own), lanes);
+    }
 };
 
-struct Block {
-    u32 index, blocks;
-    // The placement of a team.
-    const u32* places;
+// Returns x, which the compiler knows nothing about. It keeps what follows from a known value, for
+// all supersteps of all phases, in registers.
+DEVICE u32 opaque(u32 x) {
+    asm volatile("" : "+r"(x));
+    return x;
+}
 
-    DEVICE float* shared() const { return (float*)block_memory; }
-    DEVICE u32* ahead() const { return (u32*)block_memory + ROWS; }
+struct Block {
+    // The number of floats of resident weights.
+    u32 resident;
+
+    DEVICE u32* ahead() const { return (u32*)block_memory; }
+    DEVICE float* weights() const { return (float*)block_memory + AHEAD; }
+    DEVICE float* shared() const { return weights() + resident; }
 
     // Runs `f(thread)` on all threads, without a barrier.
-    template <class F> DEVICE void unordered(F f) const { f(threadIdx.x); }
+    template <class F> DEVICE void unordered(F f) const { f(opaque(threadIdx.x)); }
 
-    // Runs `f(thread)` on all threads, with a barrier at the end. The compiler must not know that
-    // the thread is the same in all supersteps: it would keep what follows from it, for all
-    // supersteps of all phases, in registers.
+    // Runs `f(thread)` on all threads, with a barrier at the end.
     template <class F> DEVICE void superstep(F f) const {
-        u32 thread = threadIdx.x;
-        asm volatile("" : "+r"(thread));
-        f(thread);
+        unordered(f);
+        __syncthreads();
+    }
+
+    // Begins to copy four floats to shared memory.
+    DEVICE void fetch(u32, float* to, const float* from) const {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                     : : "r"((u32)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+    }
+    // Ends a group of a thread's copies.
+    DEVICE void commit(u32) const { asm volatile("cp.async.commit_group;" : : : "memory"); }
+    // Waits until each thread's groups have arrived, except for the last `groups` <= 3, with a
+    // barrier at the end.
+    DEVICE void arrived(u32 groups) const {
+        if (groups == 0) asm volatile("cp.async.wait_group 0;" : : : "memory");
+        else if (groups == 1) asm volatile("cp.async.wait_group 1;" : : : "memory");
+        else if (groups == 2) asm volatile("cp.async.wait_group 2;" : : : "memory");
+        else asm volatile("cp.async.wait_group 3;" : : : "memory");
         __syncthreads();
     }
 };
@@ -87,6 +112,18 @@ DEVICE float4 load4(const float* from) { return *(const float4*)from; }
 DEVICE void store4(float* to, float4 four) { *(float4*)to = four; }
 DEVICE float4 constant4(const float* from) { return __ldg((const float4*)from); }
 
+// Two or four floats of shared memory, aligned to their size.
+template <u32 N> DEVICE void load(float (&to)[N], const float* from) {
+    static_assert(N == 2 || N == 4, "");
+    if constexpr (N == 4) {
+        float4 x = *(const float4*)from;
+        to[0] = x.x, to[1] = x.y, to[2] = x.z, to[3] = x.w;
+    } else {
+        float2 x = *(const float2*)from;
+        to[0] = x.x, to[1] = x.y;
+    }
+}
+
 // The compiler moves no load across this, so that loads before it are under way at the same time.
 DEVICE void end_of_loads() { asm volatile("" : : : "memory"); }
 
@@ -104,6 +141,7 @@ DEVICE float fresh(const float* from) {
 #include <cstdint>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #define DEVICE inline
 #define CALLED static
@@ -112,7 +150,10 @@ DEVICE float fresh(const float* from) {
 template <class T> struct PerThread {
     T all[THREADS];
     T& operator[](u32 thread) { return all[thread]; }
+    template <class F> float other(u32 thread, u32 lanes, F f) { return f(all[thread ^ lanes]); }
 };
+
+inline u32 opaque(u32 x) { return x; }
 
 // Random orders of threads or blocks.
 struct Shuffle {
@@ -129,15 +170,27 @@ struct Shuffle {
     }
 };
 
+// The copies of a block that have not arrived yet, by thread.
+struct Copies {
+    struct Copy {
+        float* to;
+        const float* from;
+        u32 group;
+    };
+    std::vector<Copy> of[THREADS];
+    u32 groups[THREADS] = {};
+};
+
 struct Block {
-    u32 index, blocks;
-    const u32* places;
+    u32 resident;
     float* memory;
     u32* numbers;
     Shuffle* shuffle;
+    Copies* copies;
 
-    float* shared() const { return memory; }
     u32* ahead() const { return numbers; }
+    float* weights() const { return memory; }
+    float* shared() const { return memory + resident; }
 
     template <class F> void unordered(F f) const { superstep(f); }
 
@@ -145,6 +198,25 @@ struct Block {
         u32 order[THREADS];
         shuffle->shuffle(order, THREADS);
         for (u32 thread : order) f(thread);
+    }
+
+    // A copy arrives at once or when it is waited for. Until then its destination holds NaN.
+    void fetch(u32 thread, float* to, const float* from) const {
+        if ((uintptr_t)to % 16 || (uintptr_t)from % 16) __builtin_trap();
+        if (shuffle->below(2)) return (void)memcpy(to, from, 16);
+        memset(to, 0xff, 16);
+        copies->of[thread].push_back({to, from, copies->groups[thread]});
+    }
+    void commit(u32 thread) const { ++copies->groups[thread]; }
+    void arrived(u32 groups) const {
+        for (u32 thread = 0; thread < THREADS; ++thread) {
+            std::vector<Copies::Copy> late;
+            for (Copies::Copy own : copies->of[thread]) {
+                if (own.group + groups >= copies->groups[thread]) late.push_back(own);
+                else memcpy(own.to, own.from, 16);
+            }
+            copies->of[thread].swap(late);
+        }
     }
 };
 
@@ -185,8 +257,21 @@ DEVICE void store4(float* to, float4 four) {
     memcpy(to, &four, sizeof four);
 }
 
+template <u32 N> void load(float (&to)[N], const float* from) {
+    if ((uintptr_t)from % sizeof to) __builtin_trap();
+    memcpy(to, from, sizeof to);
+}
+
 DEVICE void end_of_loads() {}
 
 DEVICE float fresh(const float* from) { return *from; }
 
 #endif
+
+// A block of a team. Functions that are called often take only what they need.
+struct TeamBlock : Block {
+    // The number of blocks of the team and of a group.
+    u32 index, blocks, slices;
+    // The placement of the team.
+    const u32* places;
+};

@@ -36,7 +36,7 @@ CALLED void arg_max_job(Block block, Arguments a, const u32* job) {
 
 // Runs `count` copies from word `first` on, on all blocks of a team. Rows are short, so each warp
 // copies a row.
-CALLED void copy_jobs(Block block, Arguments a, u32 first, u32 count) {
+CALLED void copy_jobs(TeamBlock block, Arguments a, u32 first, u32 count) {
     block.superstep([&](u32 t) {
         u32 warp = block.index * (THREADS / 32) + t / 32;
         for (u32 i = warp; i < count; i += THREADS / 32 * block.blocks) {

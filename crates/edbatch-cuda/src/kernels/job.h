@@ -3,32 +3,43 @@
 #include "block.h"
 
 enum : u32 {
-    // The maximum number of calls of a tile.
+    // The maximum number of calls of a tile, and of a unit tile (`tile.h`).
     TILE = 16,
-    // The most operands of a job that is loaded ahead, and those whose starts are.
+    UNIT_TILE = 128,
+    // The most operands of a job that is loaded ahead.
     NEAR = 4,
-    FOUND = 8,
+    // The number of starts of rows that are loaded ahead.
+    FOUND = 128,
 };
 
 // Replace the distance of rows of an operand whose starts are in a list.
 enum : u32 { LIST = 0xffffffffu, FOLDED = 0xfffffffeu };
 
-// A tile of a job, `count` <= TILE calls from call `first` on, and a slice of its units.
+// A block's share of a wave: `count` calls of a job from call `first` on, and a slice of its units.
+// `shape` is 0, or the number of the shape of a unit tile. `most` is the maximum of `count`.
+struct Share {
+    u32 job, first, count, slice, slices, shape, most;
+};
+enum : u32 { NONE = 0xffffffffu };
+
+// A tile of a job, and a slice of its units.
 struct Job {
     const Arguments& a;
-    const u32* commands;
     float* arena;
     // The words of the job, in shared memory if it was loaded ahead.
     const u32* words;
     u32 first, count;
     u32 slice, slices;
     // The starts of the tile's rows: at the start of `Block::ahead` if they were not loaded ahead.
+    // For each of the first operands there are `most`.
     u32* starts;
+    u32 most;
 
-    DEVICE Job(const Arguments& a, const u32* words, u32 tile, u32 slice, u32 slices, u32* starts)
-        : a(a), commands(a.commands), arena(a.arena), words(words),
-          first(tile * TILE), count(calls() - first < TILE ? calls() - first : TILE),
-          slice(slice), slices(slices), starts(starts) {}
+    DEVICE Job(const Arguments& a, const u32* words, Share own, u32* starts)
+        : a(a), arena(a.arena), words(words), first(own.first),
+          count(own.count), slice(own.slice), slices(own.slices), starts(starts), most(own.most) {}
+    // The number of operands whose starts are found.
+    DEVICE u32 found() const { return most <= TILE ? FOUND / TILE : (u32)NEAR; }
     DEVICE u32 phase() const { return words[0]; }
     DEVICE u32 calls() const { return words[1]; }
     DEVICE u32 out() const { return words[2]; }
@@ -57,7 +68,7 @@ struct Units {
 // The start of a call's row of an operand: at equal distances, or from a list.
 DEVICE u32 row(const Job& j, u32 operand, u32 call) {
     const u32* form = j.operand(operand);
-    return form[1] < FOLDED ? form[0] + call * form[1] : j.commands[form[0] + call];
+    return form[1] < FOLDED ? form[0] + call * form[1] : j.a.commands[form[0] + call];
 }
 
 // Finds the starts of the rows of a tile, unless they have been loaded ahead, for the first
@@ -66,16 +77,19 @@ DEVICE u32 row(const Job& j, u32 operand, u32 call) {
 CALLED void find_rows(Block block, Job j, u32 operands) {
     if (j.starts != block.ahead()) return;
     block.superstep([&](u32 t) {
-        u32 operand = t / TILE, r = t % TILE;
-        if (operand < FOUND && operands >> operand & 1 && r < j.count)
-            j.starts[t] = row(j, operand, j.first + r);
+#pragma unroll 1
+        for (u32 i = t; i < j.found() * j.most; i += THREADS) {
+            u32 operand = i / j.most, r = i % j.most;
+            if (operands >> operand & 1 && r < j.count)
+                j.starts[i] = row(j, operand, j.first + r);
+        }
     });
 }
 
 // The start of the row of call j.first + r of an operand, after `find_rows`.
 DEVICE u32 start(const Job& j, u32 operand, u32 r) {
-    if (operand >= FOUND) return row(j, operand, j.first + r);
-    return j.starts[operand * TILE + (j.first + r) % TILE];
+    if (operand >= j.found()) return row(j, operand, j.first + r);
+    return j.starts[operand * j.most + r];
 }
 
 // The memory of a prologue's rows: folded tables, or the arena.
@@ -121,9 +135,9 @@ struct Values {
     u32 count;
     DEVICE Values(const Job& j, u32 operand, u32 call) {
         const u32* form = j.operand(operand);
-        const u32* ends = j.commands + form[0];
+        const u32* ends = j.a.commands + form[0];
         u32 first = call == 0 ? 0 : ends[call - 1];
-        rows = j.commands + form[1] + first;
+        rows = j.a.commands + form[1] + first;
         count = ends[call] - first;
     }
 };

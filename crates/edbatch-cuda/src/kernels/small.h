@@ -16,19 +16,15 @@ struct Stack {
     u32 width, depth, units;
 };
 
-// The place of weights that are not resident.
-enum : u32 { NOT_RESIDENT = 0xffffffffu };
-
-// A slice's columns of a stack of weights. `at` is the place of resident weights in shared memory,
-// where they are packed [⌈depth / 4⌉][columns][4], or NOT_RESIDENT.
+// A slice's columns of a stack of weights.
 struct Columns {
     Stack stack;
     Units units;
-    u32 count, at;
+    u32 count;
     const float* weights;
 
-    DEVICE Columns(Stack stack, Units units, u32 at, const float* weights)
-        : stack(stack), units(units), count(stack.width / stack.units * units.count), at(at),
+    DEVICE Columns(Stack stack, Units units, const float* weights)
+        : stack(stack), units(units), count(stack.width / stack.units * units.count),
           weights(weights + stack.start) {}
     // The number in the stack of the slice's column q.
     DEVICE u32 number(u32 q) const {
@@ -36,41 +32,11 @@ struct Columns {
     }
     // The weights of column q from k on, where k is a multiple of four, and the distance to the
     // next four.
-    DEVICE const float* streamed(u32 q, u32 k) const {
-        return weights + k / 4 * (u64)step(false) + 4 * number(q);
+    DEVICE const float* from(u32 q, u32 k) const {
+        return weights + k / 4 * (u64)step() + 4 * number(q);
     }
-    DEVICE const float* resident(const Block& block, u32 q, u32 k) const {
-        return block.shared() + SHARED + at + k / 4 * step(true) + 4 * q;
-    }
-    DEVICE u32 step(bool resident) const { return 4 * (resident ? count : stack.width); }
+    DEVICE u32 step() const { return 4 * stack.width; }
 };
-
-// Weights that may be resident: their phase, and the word of the placement with their place.
-struct Resident {
-    u32 phase, place;
-    Stack stack;
-};
-
-// Loads a block's columns of stacks of weights into shared memory, where they stay until the plan
-// ends. The host decides their places (`place.rs`), which are the same for all blocks of a team.
-CALLED void load_resident(Block block, const float* weights, const Resident* all, u32 count) {
-#pragma unroll 1
-    for (const Resident* own = all; own < all + count; ++own) {
-        Stack stack = own->stack;
-        const u32* divided = block.places + 2 * own->phase;
-        u32 slice = block.index - divided[0], slices = divided[1], at = block.places[own->place];
-        if (at == NOT_RESIDENT || slice >= slices) continue;
-        Columns columns(stack, Units(stack.units, slice, slices), at, weights);
-        block.superstep([&](u32 t) {
-            u32 fours = (stack.depth + 3) / 4 * columns.count;
-#pragma unroll 1
-            for (u32 i = t; i < fours; i += THREADS) {
-                u32 q = i % columns.count, k = i / columns.count * 4;
-                store4((float*)columns.resident(block, q, k), constant4(columns.streamed(q, k)));
-            }
-        });
-    }
-}
 
 // Elements of a row that a thread loads at a time.
 enum : u32 { GROUP = 8 };
@@ -131,7 +97,7 @@ DEVICE void each_piece(const Block& block, const Job& j, Rows x, u32 depth, bool
 template <class F> DEVICE void each_part(Job j, u32 depth, F f) {
     u32 end = j.first + j.count, most = ROWS / distance(depth);
 #pragma unroll 1
-    for (; j.first < end; j.first += most) {
+    for (; j.first < end; j.first += most, j.starts += most) {
         j.count = end - j.first < most ? end - j.first : most;
         f(j);
     }
@@ -165,13 +131,13 @@ DEVICE void finish(const Block& block, const Job& j, Sums& sums, u32 n, u32 firs
 }
 
 // Adds `length` terms to the sums of R rows; x[r] is row r, in shared memory.
-template <u32 R, bool RESIDENT>
+template <u32 R>
 DEVICE void multiply(Sums& sums, const float* const (&x)[R], const float* fours, u32 step,
                      u32 length) {
     u32 k = 0;
 #pragma unroll 2
     for (; k + 4 <= length; k += 4) {
-        float4 w = RESIDENT ? load4(fours) : constant4(fours), a[R];
+        float4 w = constant4(fours), a[R];
         fours += step;
 #pragma unroll
         for (u32 r = 0; r < R; ++r) a[r] = load4(x[r] + k);
@@ -186,7 +152,7 @@ DEVICE void multiply(Sums& sums, const float* const (&x)[R], const float* fours,
     }
     // No padding: an additional product with zero would turn -0 into 0, and ∞ into NaN.
     if (k < length) {
-        float4 w = RESIDENT ? load4(fours) : constant4(fours);
+        float4 w = constant4(fours);
 #pragma unroll
         for (u32 r = 0; r < R; ++r) {
             float sum = fma_(x[r][k], w.x, sums.of[r]);
@@ -211,10 +177,7 @@ DEVICE void rows_of_column(const Block& block, const Job& j, const Columns& colu
 #pragma unroll
     for (u32 i = 0; i < R; ++i)
         x[i] = block.shared() + (first + i < j.count ? first + i : j.count - 1) * apart;
-    if (columns.at == NOT_RESIDENT)
-        multiply<R, false>(sums, x, columns.streamed(q, from), columns.step(false), length);
-    else
-        multiply<R, true>(sums, x, columns.resident(block, q, from), columns.step(true), length);
+    multiply<R>(sums, x, columns.from(q, from), columns.step(), length);
     if (from + length == columns.stack.depth)
         finish<R>(block, j, sums, columns.number(q), first, 1, out, before);
 }
@@ -222,8 +185,8 @@ DEVICE void rows_of_column(const Block& block, const Job& j, const Columns& colu
 // Computes out = before + Σ_k x(k) · w(k), as one chain of fused multiply-adds over k from zero,
 // for each of a slice's columns of weights and each row of a tile. `before` may be `no_rows()`, and
 // so may `x`: then its rows are already in shared memory.
-CALLED void small(Block block, Job j, Rows x, Stack stack, u32 at, Own out, Rows before) {
-    Columns columns(stack, Units(stack.units, j), at, j.a.weights);
+CALLED void small(Block block, Job j, Rows x, Stack stack, Own out, Rows before) {
+    Columns columns(stack, Units(stack.units, j), j.a.weights);
     // The smallest number of rows per thread with which the threads cover all columns in one pass.
     u32 rows = 1;
     while (rows < MAX_ROWS && rows < j.count &&

@@ -49,19 +49,29 @@ template <class At> DEVICE float reduce_log_sum_exp(u32 count, At at) {
 enum : u32 { SUM, MEAN, MAX, LOG_SUM_EXP };
 enum : u32 { SOFTMAX, LOG_SOFTMAX, LAYER_NORM, RMS_NORM };
 
+// Reduces column `column` of all values of call j.first + r at a port.
+CALLED float reduced(Job j, u32 operand, u32 r, u32 column, u32 by) {
+    Values values(j, operand, j.first + r);
+    auto at = [&](u32 v) { return fresh(j.arena + values.rows[v] + column); };
+    switch (by) {
+    case SUM: return reduce_sum(values.count, at);
+    case MEAN: return reduce_mean(values.count, at);
+    case MAX: return reduce_max(values.count, at);
+    default: return reduce_log_sum_exp(values.count, at);
+    }
+}
+
 // Reduces the columns of all values at a port, from column `from` on.
 CALLED void reduce(Block block, Job j, u32 operand, u32 from, u32 by, Own to, u32 units) {
     each_unit(block, j, units, [&](u32 r, u32 u) {
-        Values values(j, operand, j.first + r);
-        auto at = [&](u32 v) { return fresh(j.arena + values.rows[v] + from + u); };
-        float& result = to.row(r)[u];
-        switch (by) {
-        case SUM: result = reduce_sum(values.count, at); break;
-        case MEAN: result = reduce_mean(values.count, at); break;
-        case MAX: result = reduce_max(values.count, at); break;
-        case LOG_SUM_EXP: result = reduce_log_sum_exp(values.count, at); break;
-        }
+        to.row(r)[u] = reduced(j, operand, r, from + u, by);
     });
+}
+
+// Reduces four columns to shared memory.
+DEVICE void reduce4(const Job& j, u32 operand, u32 r, u32 column, u32 by, float* to) {
+#pragma unroll 1
+    for (u32 i = 0; i < 4; ++i) to[i] = reduced(j, operand, r, column + i, by);
 }
 
 // Copies columns: unit u is column u % rows * step + u / rows. With 1 row and step 0 that is column

@@ -1,10 +1,10 @@
 // The kernel of teams: each team runs a whole plan. The source before this header defines
 //
-//     DEVICE void run_job(Block block, const Arguments& a, Job j)
-//     DEVICE void load_weights(Block block, const Arguments& a)
+//     DEVICE void run_job(TeamBlock block, const Arguments& a, Job j, u32 shape)
+//     DEVICE void load_weights(TeamBlock block, const Arguments& a)
 //
-// The first runs a tile of a job for a slice of its units. The second loads the block's resident
-// weights.
+// The first runs a tile of a job for a slice of its units, as a unit tile of a shape unless that is
+// 0. The second loads the block's resident weights.
 //
 // A plan runs in sections with a barrier after each. In the first section each block copies its
 // share of the command list to device memory, and loads its weights; every following section is a
@@ -45,12 +45,12 @@ enum : u32 { MAX_PARTS = 32 };
 
 struct TeamArguments {
     const u32* places;
-    // The number of blocks of a team.
-    u32 blocks;
+    // The number of blocks of a team and of a group, and of floats of resident weights of a block.
+    u32 blocks, slices, resident;
     Part parts[MAX_PARTS];
 };
 
-DEVICE void section(Block block, const Part& part, u32 number) {
+DEVICE void section(TeamBlock block, const Part& part, u32 number) {
     const Arguments& a = part.a;
     if (number == 0) {
         block.superstep([&](u32 t) {
@@ -72,7 +72,9 @@ DEVICE void section(Block block, const Part& part, u32 number) {
     Share share = ahead.first_share(wave);
 #pragma unroll 1
     for (u32 n = 1; share.job != NONE; ++n) {
-        run_job(block, a, ahead.job(wave, share, n == 1 ? ahead.starts(wave) : block.ahead()));
+        bool known = n == 1 && share.most <= MOST_AHEAD;
+        Job j = ahead.job(wave, share, known ? ahead.starts(wave) : block.ahead());
+        run_job(block, a, j, share.shape);
         share = ahead.share(wave, n);
     }
     Wave own = ahead.wave(wave);
@@ -85,7 +87,7 @@ DEVICE void section(Block block, const Part& part, u32 number) {
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 plan_kernel(const __grid_constant__ TeamArguments t) {
     const Part& part = t.parts[blockIdx.x / t.blocks];
-    Block block{blockIdx.x % t.blocks, t.blocks, t.places};
+    TeamBlock block{{t.resident}, blockIdx.x % t.blocks, t.blocks, t.slices, t.places};
     for (u32 number = 0;; ++number) {
         // Ends with the barrier of a superstep, so that thread 0 arrives after all writes.
         section(block, part, number);
@@ -106,8 +108,6 @@ plan_kernel(const __grid_constant__ TeamArguments t) {
 
 #else
 
-#include <vector>
-
 // Interleaves all teams: repeatedly chooses a random block that does not wait at a barrier, and
 // runs its next section. Block `absent`, if it exists, never runs.
 extern "C" void plan_kernel(const TeamArguments* t, u32 teams, u32 bytes, u32 seed, u32 absent) {
@@ -122,12 +122,14 @@ extern "C" void plan_kernel(const TeamArguments* t, u32 teams, u32 bytes, u32 se
     const float nan = from_bits(0x7fc00000u);
     std::vector<Four> shared(teams * blocks * (size_t)fours, Four{{nan, nan, nan, nan}});
     std::vector<u32> numbers(teams * blocks * (size_t)AHEAD);
+    std::vector<Copies> copies(teams * blocks);
     std::vector<Team> states(teams, Team{0, 0});
-    std::vector<Block> all;
+    std::vector<TeamBlock> all;
     std::vector<u32> ready;
     for (u32 i = 0; i < teams * blocks; ++i) {
         float* own = shared[i * (size_t)fours].x;
-        all.push_back(Block{i % blocks, blocks, t->places, own, &numbers[i * AHEAD], &shuffle});
+        all.push_back(TeamBlock{{t->resident, own, &numbers[i * AHEAD], &shuffle, &copies[i]},
+                                i % blocks, blocks, t->slices, t->places});
         if (i != absent) ready.push_back(i);
     }
     while (!ready.empty()) {
@@ -137,7 +139,7 @@ extern "C" void plan_kernel(const TeamArguments* t, u32 teams, u32 bytes, u32 se
         const Part& part = t->parts[team];
         Team& state = states[team];
         // The rows of tiles do not outlive a section.
-        for (u32 i = 0; i < ROWS; ++i) all[index].memory[i] = nan;
+        for (u32 i = t->resident; i < 4 * fours; ++i) all[index].memory[i] = nan;
         section(all[index], part, state.section);
         Barrier& barrier = part.barrier(state.section);
         barrier.arrive();

@@ -68,8 +68,8 @@ DEVICE void multiply_tile(Tile& tile, u32 lane, u32 length, X x, W w) {
 #endif
 
 // Like `small`, on tensor cores: each warp computes eight columns of all rows of the tile.
-CALLED void small_tf32(Block block, Job j, Rows x, Stack stack, u32 at, Own out, Rows before) {
-    Columns columns(stack, Units(stack.units, j), at, j.a.weights);
+CALLED void small_tf32(Block block, Job j, Rows x, Stack stack, Own out, Rows before) {
+    Columns columns(stack, Units(stack.units, j), j.a.weights);
     constexpr u32 ACROSS = THREADS / 32 * TILE_COLUMNS;
 #pragma unroll 1
     for (u32 first = 0; first < columns.count; first += ACROSS) {
@@ -89,10 +89,8 @@ CALLED void small_tf32(Block block, Job j, Rows x, Stack stack, u32 at, Own out,
                 auto weights = [&](u32 c) {
                     u32 own = q + c < columns.count ? q + c : q;
                     u32 end = q + c < columns.count ? length : 0;
-                    bool resident = at != NOT_RESIDENT;
-                    u32 step = columns.step(resident);
-                    const float* fours = resident ? columns.resident(block, own, from)
-                                                  : columns.streamed(own, from);
+                    u32 step = columns.step();
+                    const float* fours = columns.from(own, from);
                     return [=](u32 k) { return k < end ? fours[k / 4 * step + k % 4] : 0.0f; };
                 };
                 multiply_tile(tiles[t], lane, length, row, weights);

@@ -20,7 +20,7 @@ impl Nvidia {
             let value = value.map_err(failed("reading the device's attributes"))?;
             Ok::<u32, CudaError>(u32::try_from(value).unwrap_or(0))
         };
-        let Properties { name, architecture, sms, shared_bytes } = self.properties.clone();
+        let Properties { name, architecture, sms, shared_bytes, .. } = self.properties.clone();
         Ok(Hardware {
             name,
             architecture,

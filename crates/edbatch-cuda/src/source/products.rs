@@ -8,13 +8,11 @@ use super::PhaseWriter;
 use crate::phases::recomputed;
 
 impl PhaseWriter<'_> {
-    /// Writes the call of the function for a product. `place` is the word of the placement with the
-    /// place of its weights, if these may be resident.
-    pub(super) fn product(&self, index: usize, place: Option<usize>, text: &mut String) {
+    /// Writes the call of the function for a product.
+    pub(super) fn product(&self, index: usize, text: &mut String) {
         let CellStep::Product { x, width, out, mode, .. } = &self.cell.steps[index] else {
             unreachable!("called for products")
         };
-        let at = place.map_or("NOT_RESIDENT".into(), |place| format!("block.places[{place}]"));
         let before = match mode {
             Mode::Set => "no_rows()".into(),
             Mode::Add => self.rows(*out),
@@ -22,7 +20,7 @@ impl PhaseWriter<'_> {
         };
         let (function, stack, out) = (self.multiply, self.stack(index), self.own(*out));
         let call = |rows: &str| {
-            format!("{function}(block, j, {rows}, {stack},\n        {at}, {out}, {before});")
+            format!("{function}(block, j, {rows}, {stack},\n        {out}, {before});")
         };
         let pieces = recomputed(self.cell, self.entry.phase.steps.start..index, *x, *width);
         match pieces.as_slice() {
@@ -45,7 +43,7 @@ impl PhaseWriter<'_> {
     }
 
     /// Returns the C++ expression of a product's weights, `Stack` of `small.h`.
-    pub(super) fn stack(&self, index: usize) -> String {
+    fn stack(&self, index: usize) -> String {
         let CellStep::Product { weights, rows, width, .. } = &self.cell.steps[index] else {
             unreachable!("called for products")
         };

@@ -14,15 +14,16 @@ use crate::{Compilation, CudaError};
 
 /// Calls every function of every header, with arguments that are not constants.
 const EVERYTHING: &str = "const u32* job = a.commands;
-    Job j(a, job, job[9], block.index, block.blocks, block.ahead() + job[22]);
+    Job j(a, job, {0, job[9], job[1], block.index, block.slices, job[2], job[3]},
+          block.ahead() + job[22]);
     u32 width = job[10], units = job[11];
     Stack stack{job[12], width, job[13], units};
     Own out = output(j, width, 1), rest = scratch(j, 1, width, 2);
     Rows x(j.arena, 0), y = rest;
     find_rows(block, j, 3);
     load_resident(block, a.weights, (const Resident*)a.weights, 1);
-    small(block, j, x, stack, job[14], out, y);
-    small_tf32(block, j, x, stack, job[14], out, no_rows());
+    small(block, j, x, stack, out, y);
+    small_tf32(block, j, x, stack, out, no_rows());
     reduce(block, j, 1, job[15], job[16], out, units);
     copy(block, j.whole(), x, job[17], job[18], rest, units);
     fill(block, j, from_bits(job[19]), out, units);
@@ -61,6 +62,24 @@ fn all_headers_compile_for_all_architectures_without_spilling() {
         assert!(usage.stack <= MAX_STACK, "{architecture}: {}", binary.log);
         assert!((32..=255).contains(&usage.registers), "{architecture}: {usage:?}");
         assert!((100..5000).contains(&binary.longest_function()), "{architecture}");
+    }
+}
+
+/// Loads of shared memory and multiply-adds of four terms, by shape: a load for each row, and one
+/// for each k of the weights.
+#[test]
+fn unit_tiles_load_each_operand_once() {
+    let wave = "tiles<Sum<64, 16, 4, 64, 128>>(block, a, a.commands[12], a.commands[13]);";
+    for (shape, loads, terms) in [(0, 5, 8), (1, 6, 16), (2, 6, 32), (3, 8, 64), (4, 12, 128)] {
+        let tile = super::tiles::TILE
+            .replace("unit_tile<T, 31>", &format!("unit_tile<T, {}>", 1 << shape));
+        let Some(binary) = compiled(&source(&tile, wave), "sm_90") else { return };
+        let binary = binary.unwrap();
+        let count = |text: &str| binary.ptx.matches(text).count();
+        let fma = count("fma.rn.f32");
+        let all = count("ld.shared.v4.f32") + count("ld.shared.v2.f32");
+        assert!(fma > 0 && all * terms == loads * fma, "shape {shape}: {all} loads, {fma}");
+        assert_eq!(binary.usage().expect("a log").spilled, 0);
     }
 }
 

@@ -12,7 +12,7 @@ fn map(name: &str) -> String {
     format!(
         "u32 count = a.commands[0];
         block.superstep([&](u32 t) {{
-            for (u32 i = block.index * THREADS + t; i < count; i += block.blocks * THREADS)
+            for (u32 i = block.index * THREADS + t; i < count; i += block.slices * THREADS)
                 a.arena[count + i] = {name}(fresh(a.arena + i));
         }});"
     )

@@ -1,84 +1,106 @@
-//! The placement of a team's weights.
+//! The placement of a group's weights.
 
-use crate::device::ROW_BYTES;
-use crate::place::{Placement, Recurrent};
+use crate::device::{AHEAD_BYTES, ROW_BYTES};
+use crate::place::Placement;
+use crate::shapes::{fastest, offered, room, shapes};
+use crate::unit_tile::{TileProduct, UnitTile};
 
-/// A product of a phase: units, columns of each unit, terms.
-fn stack(phase: usize, units: u32, columns: u32, depth: u32) -> Recurrent {
-    Recurrent { phase, step: 0, units, columns, depth }
+/// A tile of a phase: units, columns of each unit, terms.
+fn tile(phase: usize, units: u32, columns: u32, depth: u32) -> UnitTile {
+    let products = vec![TileProduct { depth, ..TileProduct::default() }];
+    let tile = UnitTile { phase, units, columns, products, block: 16, ..UnitTile::default() };
+    UnitTile { shapes: shapes(1), ..tile }
 }
 
-/// Places stacks on blocks with `resident_bytes` of shared memory for weights.
-fn placed(stacks: &[Recurrent], sms: u32, resident_bytes: usize) -> Placement {
-    let phases = 1 + stacks.iter().map(|stack| stack.phase).max().unwrap_or(0);
-    Placement::new(stacks, phases, sms, ROW_BYTES + resident_bytes)
+fn placed(tiles: &[UnitTile], sms: u32, shared_bytes: usize) -> Placement {
+    let phases = 1 + tiles.iter().map(|tile| tile.phase).max().unwrap_or(0);
+    Placement::new(&tiles.iter().collect::<Vec<_>>(), phases, sms, shared_bytes)
 }
 
 #[test]
-fn teams_are_as_small_as_shared_memory_allows() {
-    // 1 MB: 64 units of four columns, 1024 terms.
-    let weights = [stack(0, 64, 4, 1024)];
-    for (resident_bytes, blocks) in
-        [(256 << 10, 4), ((256 << 10) - 1, 8), (32 << 10, 32), (16 << 10, 64), (1, 132)]
-    {
-        let placement = placed(&weights, 132, resident_bytes);
-        assert_eq!(placement.blocks, blocks, "{resident_bytes} bytes");
-        let streamed = placement.resident == [None];
-        assert_eq!(streamed, resident_bytes == 1);
-        let resident = if streamed { 0 } else { (1 << 20) / blocks as usize };
-        assert_eq!(placement.shared_bytes, ROW_BYTES + resident);
+fn groups_are_as_small_as_shared_memory_allows() {
+    // 2 MB in 16 unit blocks: a TreeLSTM with 256 units.
+    let weights = [tile(0, 256, 4, 512)];
+    for (kilobytes, slices) in [(640, 4), (512, 8), (227, 16)] {
+        let placement = placed(&weights, 132, kilobytes << 10);
+        assert_eq!(placement.slices, slices, "{kilobytes} KB");
+        assert!(placement.places[0].is_some());
+        assert_eq!(placement.resident, 16 / slices * weights[0].size());
+        assert_eq!(placement.shared_bytes, kilobytes << 10);
     }
-    // The largest team has all SMs, whatever their number.
-    assert_eq!(placed(&weights, 7, 256 << 10).blocks, 4);
-    assert_eq!(placed(&weights, 7, 128 << 10).blocks, 7);
-    assert_eq!(placed(&weights, 2, 1 << 20).blocks, 2);
-    // Without recurrent weights, the smallest team.
-    assert_eq!(placed(&[], 132, 0).blocks, 4);
+    // Half unit blocks, and the rows of a few shapes, fit.
+    let halves = [UnitTile { block: 8, ..weights[0].clone() }];
+    assert_eq!(placed(&halves, 108, 163 << 10).slices, 32);
+    // A unit block does not fit: the weights are streamed.
+    let placement = placed(&weights, 132, 99 << 10);
+    assert_eq!((placement.slices, placement.resident), (132, 0));
+    assert_eq!(placement.places, [None]);
+    assert_eq!(placement.shared_bytes, AHEAD_BYTES + ROW_BYTES);
+    // The largest group has all SMs, whatever their number.
+    assert_eq!(placed(&weights, 7, 640 << 10).slices, 4);
+    assert_eq!(placed(&weights, 7, 512 << 10).slices, 7);
+    // Without unit tiles, the smallest group.
+    assert_eq!(placed(&[], 132, 99 << 10).slices, 4);
+    assert_eq!(placed(&[], 2, 99 << 10).slices, 2);
 }
 
 #[test]
-fn columns_are_divided_and_nothing_overlaps() {
-    // Two products of a phase, a narrow phase, and one whose units do not divide evenly.
-    let stacks = [
-        stack(0, 8, 4, 16),
-        stack(0, 8, 1, 5),
-        stack(1, 3, 1, 8),
-        stack(2, 21, 2, 13),
-        stack(3, 2, 1, 4),
-    ];
-    let placement = placed(&stacks, 8, 2 << 10);
-    assert_eq!(placement.blocks, 4);
-    // Narrow phases have different blocks, if there are enough.
-    assert_eq!(placement.divided, [0..4, 0..3, 0..4, 0..2]);
-    let floats = |stack: &Recurrent, blocks: u32| {
-        stack.units.div_ceil(blocks) * stack.columns * stack.depth.next_multiple_of(4)
-    };
-    for block in 0..placement.blocks {
-        let mut spans: Vec<_> = stacks
-            .iter()
-            .zip(&placement.resident)
-            .filter(|(stack, _)| placement.divided[stack.phase].contains(&block))
-            .map(|(stack, at)| {
-                let at = at.expect("all is resident");
-                let blocks = placement.divided[stack.phase].len() as u32;
-                (at, at + floats(stack, blocks))
+fn units_are_divided_and_nothing_overlaps() {
+    // Two narrow phases, and two whose unit blocks do not divide evenly.
+    let tiles = [tile(0, 32, 4, 64), tile(1, 32, 1, 80), tile(3, 80, 2, 128), tile(4, 96, 1, 64)];
+    let placement = placed(&tiles, 8, 160 << 10);
+    assert_eq!(placement.slices, 4);
+    let place = |tile: &UnitTile| placement.places[tile.phase].as_ref().expect("it fits");
+    let slices: Vec<_> = tiles.iter().map(|tile| place(tile).slices.clone()).collect();
+    // Narrow phases have different blocks.
+    assert_eq!(slices, [0..2, 2..4, 0..4, 0..4]);
+    for block in 0..placement.slices {
+        let own = tiles.iter().filter(|tile| place(tile).slices.contains(&block));
+        let mut spans: Vec<_> = own
+            .map(|tile| {
+                let blocks = tile.blocks().div_ceil(place(tile).slices.len() as u32);
+                (place(tile).at, place(tile).at + blocks * tile.size())
             })
             .collect();
         spans.sort_unstable();
         assert!(spans.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{spans:?}");
         assert!(spans.iter().all(|&(start, _)| start % 4 == 0), "fours are aligned");
-        let end = spans.last().expect("every block has some").1 as usize;
-        assert!(ROW_BYTES + 4 * end <= placement.shared_bytes);
+        assert!(spans.last().expect("every block has some").1 <= placement.resident);
     }
-    assert_eq!(placement.table()[..4], [0, 4, 0, 3]);
+    let table = placement.table();
+    assert_eq!((table[..2].to_vec(), table[48..50].to_vec()), (vec![0, 2], vec![2, 2]));
+    // Phase 2 has no unit tiles.
+    assert!(table[96..144].iter().all(|&word| word == 0));
 }
 
-/// A stack that does not fit is streamed; later, smaller stacks are still resident.
+/// Weights that do not fit are streamed; later, smaller ones are still resident.
 #[test]
 fn weights_that_do_not_fit_are_streamed() {
-    let stacks = [stack(0, 8, 1, 16), stack(1, 8, 64, 64), stack(2, 8, 1, 16)];
-    let placement = placed(&stacks, 2, 512);
-    assert_eq!(placement.blocks, 2);
-    assert_eq!(placement.resident, [Some(0), None, Some(64)]);
-    assert_eq!(placement.table().last_chunk(), Some(&[0, u32::MAX, 64]));
+    let tiles = [tile(0, 16, 4, 64), tile(1, 256, 4, 512), tile(2, 16, 1, 64)];
+    let placement = placed(&tiles, 2, 99 << 10);
+    let resident: Vec<_> = placement.places.iter().map(Option::is_some).collect();
+    assert_eq!((placement.slices, resident), (2, vec![true, false, true]));
+}
+
+#[test]
+fn the_fastest_shape_depends_on_the_rows() {
+    let tile = tile(0, 256, 4, 512);
+    let shape = |rows, floats| {
+        let offered: Vec<_> = offered(&tile, floats).collect();
+        fastest(&tile, &offered, rows).map(|shape| format!("{shape:?}"))
+    };
+    for (rows, expected) in [
+        (1, "P2R1"),
+        (4, "P2R1"),
+        (5, "P2R2"),
+        (9, "P4R2"),
+        (32, "P4R4"),
+        (64, "P4R4"),
+        (128, "S4R8"),
+    ] {
+        assert_eq!(shape(rows, room(&tile).1).as_deref(), Some(expected), "{rows} rows");
+    }
+    // Sixteen rows do not fit.
+    assert_eq!(shape(128, 16 * 516 - 1).as_deref(), Some("P2R2"));
+    assert_eq!(shape(1, 0), None);
 }

@@ -8,26 +8,24 @@ use edbatch_runtime::kernels::{
 /// Each block computes a slice of the units of a product. The command list: a job with an
 /// operand; depth, width, units, and how it runs; the start of each row. A bias follows the
 /// weights.
-const PRODUCT: &str = "Job j(a, a.commands, 0, block.index, block.blocks, block.ahead());
+const PRODUCT: &str = "Job j(a, a.commands, {0, 0, a.commands[1], block.index, block.slices, 0, TILE}, block.ahead());
     u32 depth = a.commands[10], width = a.commands[11], units = a.commands[12];
-    u32 how = a.commands[13], at = how & 1 ? 0 : NOT_RESIDENT;
+    u32 how = a.commands[13];
     Stack stack{0, width, depth, units};
-    Resident own{0, 2, stack};
-    if (how & 1) load_resident(block, a.weights, &own, 1);
     find_rows(block, j, 1);
     Own out = output(j, width, 0);
     Rows before = no_rows();
-    if (how & 2) before = Rows(j.a.weights + (depth + 3) / 4 * 4 * width, NO_OPERAND);
-    if (how & 4) {
+    if (how & 1) before = Rows(j.a.weights + (depth + 3) / 4 * 4 * width, NO_OPERAND);
+    if (how & 2) {
         u32 half = depth / 2;
         each_part(j, depth, [&](Job j) {
             copy(block, j.whole(), Rows(j.arena, 0), 1, 0, Own{block.shared(), distance(depth)},
                  half);
             copy(block, j.whole(), Rows(j.arena + half, 0), 1, 0,
                  Own{block.shared() + half, distance(depth)}, depth - half);
-            small(block, j, no_rows(), stack, at, output(j, width, 0), before);
+            small(block, j, no_rows(), stack, output(j, width, 0), before);
         });
-    } else small(block, j, Rows(j.arena, 0), stack, at, out, before);";
+    } else small(block, j, Rows(j.arena, 0), stack, out, before);";
 
 /// Packs weights (width, depth) as `[⌈depth / 4⌉][width][4]`. The padding is NaN and must not be
 /// read.
@@ -53,7 +51,7 @@ fn products_have_the_bits_of_the_cpu() {
             (0..60).map(|_| (1 + random.below(16), 1 + random.below(530), 1 + random.below(400))),
         )
         .collect();
-    let mut ways = [0; 8];
+    let mut ways = [0; 4];
     for (count, depth, width) in shapes {
         let weights = random.floats(width * depth, false);
         let rows = random.floats(20 * depth, true);
@@ -62,9 +60,7 @@ fn products_have_the_bits_of_the_cpu() {
         // A unit has one column, or all columns of a gate.
         let gates = (2..=4).find(|gates| width % gates == 0).unwrap_or(1);
         let (units, blocks) = (width / gates, 1 + random.below(5));
-        let resident = units.div_ceil(blocks) * gates * depth.next_multiple_of(4) * 4;
-        let fits = usize::from(resident <= super::RESIDENT);
-        let how = random.below(8) & (6 + fits);
+        let how = random.below(4);
         ways[how] += 1;
         let out = rows.len();
         let head = [0, count, out, 0, 0, 1, 0, 0, 14, LIST, depth, width, units, how];
@@ -78,7 +74,7 @@ fn products_have_the_bits_of_the_cpu() {
             let read = RowsRef::List { data: &rows, offsets: &starts };
             let written = RowsMut::contiguous(&mut expected, width);
             product(&weights, 0..weights.panels(), Pass::Forwards, &read, &Start::Nothing, written);
-            if how & 2 != 0 {
+            if how & 1 != 0 {
                 expected.iter_mut().enumerate().for_each(|(i, x)| *x += bias[i % width]);
             }
             for (device, left) in &lefts {

@@ -17,18 +17,18 @@ const BLOCKS: u32 = 4;
 /// wave: the entries of this wave and of the next two, the jobs of this one and of the next, and
 /// the start of its row. A block that reads any of these once more has another sum.
 const SUMS: &str = "#include \"ahead.h\"
-DEVICE void load_weights(Block, const Arguments&) {}
-DEVICE void run_job(Block block, const Arguments& a, Job j) {
+DEVICE void load_weights(TeamBlock, const Arguments&) {}
+DEVICE void run_job(TeamBlock block, const Arguments& a, Job j, u32) {
     u32 slice = j.slice;
-    if (j.slices != block.blocks || slice != block.index) __builtin_trap();
+    if (j.slices != block.slices || slice != block.index) __builtin_trap();
     find_rows(block, j, 1);
     u32 from = start(j, 0, 0);
     block.superstep([&](u32 t) {
         if (t != 0) return;
         float* before = a.arena + from;
         float sum = (float)(slice + 1);
-        for (u32 other = 0; other < block.blocks; ++other) sum += fresh(before + other);
-        before[block.blocks + slice] = sum;
+        for (u32 other = 0; other < block.slices; ++other) sum += fresh(before + other);
+        before[block.slices + slice] = sum;
         u32 *list = (u32*)a.commands, wave = j.out();
         if (wave == 0) return;
         for (u32 i = 4; i < 4 * (wave + 4) && i < 32; ++i) list[i] = 0;
@@ -57,7 +57,7 @@ impl Plan {
         for wave in 0..WAVES {
             words.resize(32 + 16 * wave as usize, 0);
             let list = 32 + 16 * WAVES + wave;
-            words.extend([0, 1, wave, 0, 0, 1, 0, 0, list, u32::MAX]);
+            words.extend([0, 1, wave, 0, BLOCKS, 1, 0, 0, list, u32::MAX]);
         }
         words.resize(32 + 16 * WAVES as usize, 0);
         words.extend((0..WAVES).map(|wave| wave * BLOCKS));
@@ -114,7 +114,8 @@ impl Subject {
             device: &*self.device,
             program: &self.program,
             places: self.device.address(&self.places),
-            blocks: BLOCKS,
+            slices: BLOCKS,
+            resident: 0,
             shared_bytes: self.device.properties().shared_bytes,
         };
         let parts: Vec<_> = plans.iter().map(|plan| plan.part).collect();
@@ -201,6 +202,8 @@ fn launches_that_do_not_fit_are_errors() {
     let arguments = TeamArguments {
         places: 0,
         blocks: BLOCKS,
+        slices: BLOCKS,
+        resident: 0,
         parts: [TeamPart::default(); crate::device::MAX_PARTS],
     };
     let shared = device.properties().shared_bytes;

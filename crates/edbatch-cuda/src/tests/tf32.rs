@@ -3,14 +3,12 @@
 use super::{Kernel, LIST, Random};
 
 /// Each block computes a slice of the columns. The command list: a job with an operand;
-/// depth, width, and 1 if weights are resident; the start of each row.
-const PRODUCT: &str = "Job j(a, a.commands, 0, block.index, block.blocks, block.ahead());
-    u32 width = a.commands[11], at = a.commands[12] ? 0 : NOT_RESIDENT;
+/// depth, width; the start of each row.
+const PRODUCT: &str = "Job j(a, a.commands, {0, 0, a.commands[1], block.index, block.slices, 0, TILE}, block.ahead());
+    u32 width = a.commands[11];
     Stack stack{0, width, a.commands[10], width};
-    Resident own{0, 2, stack};
-    if (at != NOT_RESIDENT) load_resident(block, a.weights, &own, 1);
     find_rows(block, j, 1);
-    small_tf32(block, j, Rows(j.arena, 0), stack, at, output(j, width, 0), no_rows());";
+    small_tf32(block, j, Rows(j.arena, 0), stack, output(j, width, 0), no_rows());";
 
 /// The arguments of a product.
 struct Product {
@@ -28,12 +26,7 @@ impl Product {
     }
 
     /// Returns the sums of the chosen rows, whose columns are divided between blocks.
-    fn sums(
-        &self,
-        kernel: &Kernel<super::Emulated>,
-        chosen: &[usize],
-        (blocks, resident): (u32, bool),
-    ) -> Vec<f32> {
+    fn sums(&self, kernel: &Kernel<super::Emulated>, chosen: &[usize], blocks: u32) -> Vec<f32> {
         let Self { depth, width, weights, rows } = self;
         let mut packed = vec![0.0; depth.div_ceil(4) * width * 4];
         for (column, weights) in weights.chunks_exact(*depth).enumerate() {
@@ -42,8 +35,7 @@ impl Product {
             }
         }
         let (count, out) = (chosen.len(), rows.len());
-        let resident = usize::from(resident);
-        let head = [0, count, out, 0, 0, 1, 0, 0, 13, LIST, *depth, *width, resident];
+        let head = [0, count, out, 0, 0, 1, 0, 0, 12, LIST, *depth, *width];
         let starts = chosen.iter().map(|row| row * depth);
         let commands: Vec<u32> = head.into_iter().chain(starts).map(|n| n as u32).collect();
         let left = kernel.run((blocks, &commands, &packed, rows, chosen.len() * width));
@@ -75,7 +67,7 @@ fn the_error_is_within_its_bound_and_no_bit_depends_on_other_rows() {
     ] {
         let product = Product::random(&mut random, count, depth, width);
         let all: Vec<usize> = (0..count).collect();
-        let sums = product.sums(&kernel, &all, (1, false));
+        let sums = product.sums(&kernel, &all, 1);
         for (i, &sum) in sums.iter().enumerate() {
             let (exact, sizes) = product.exact(i / width, i % width);
             let unit = 2_f64.powi(-22);
@@ -85,14 +77,10 @@ fn the_error_is_within_its_bound_and_no_bit_depends_on_other_rows() {
             worst = worst.max(error / bound);
             rounded += usize::from(error > 2_f64.powi(-20) * sizes);
         }
-        // The same rows at other positions of the tile, with other rows, on other blocks, and with
-        // resident weights.
+        // The same rows at other positions of the tile, with other rows, and on other blocks.
         let backwards: Vec<usize> = all.iter().rev().copied().collect();
-        let fits = width.div_ceil(5) * depth.next_multiple_of(4) * 4 <= super::RESIDENT;
-        for (chosen, how) in
-            [(&backwards[..], (1, false)), (&all[count / 2..], (3, false)), (&all, (5, fits))]
-        {
-            let other = product.sums(&kernel, chosen, how);
+        for (chosen, blocks) in [(&backwards[..], 1), (&all[count / 2..], 3), (&all, 5)] {
+            let other = product.sums(&kernel, chosen, blocks);
             for (index, &row) in chosen.iter().enumerate() {
                 for column in 0..width {
                     let (got, expected) =

@@ -9,7 +9,8 @@ use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Given, Parameters, Part, Precision};
 use edbatch_testing::networks::Random;
 use edbatch_testing::{Subject, allocations, skip};
-use rand::SeedableRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
 
 /// Loads a program on a new device. Returns `None`, and counts a skip, without a C++ compiler.
 fn load(program: &Arc<Program>, parameters: &Parameters) -> Option<EmulatedBackend> {
@@ -86,6 +87,76 @@ fn random_networks_have_the_bits_of_the_cpu_in_every_order() {
         let mut fork = device.fork();
         assert!(subject.run(&program, &mut *fork).unwrap() == expected, "a fork");
     }
+}
+
+/// A random cell with states of 64 or 80 elements, which may run as unit tiles, and calls of it.
+fn recurrent(seed: u64) -> Subject {
+    let mut rng = Random::seed_from_u64(seed);
+    let width = [64, 80][seed as usize % 2];
+    let (mut network, shape) = (Network::new(), Shape::Vector(width as u32));
+    let state = network.record("state", [("h", shape), ("c", shape)]).unwrap();
+    let start = network.initial(state, &["h0", "c0"]).unwrap();
+    let cell = network.cell("cell", state, |cell| {
+        let [[h, c], [other, below]] = ["left", "right"].map(|name| cell.one(name, state));
+        let rest = cell.many("rest", state);
+        let [all, old] = match rng.random_range(0..3) {
+            0 => rest.sum(),
+            1 => rest.mean(),
+            _ => rest.max(),
+        };
+        let row = cell.lookup("row", "table", &[3, width]);
+        let rows = [h, other, all, row, cell.concat(&[row, h]), cell.concat(&[all, other])];
+        let mut used = vec![*rows.choose(&mut rng).unwrap()];
+        used.extend(rows.choose(&mut rng));
+        let mut gate = |number: usize| {
+            let own = &used[..rng.random_range(1..=2)];
+            let terms = own.iter().enumerate().map(|(i, x)| {
+                let dims = [width, x.shape().elements()];
+                cell.parameter(&format!("w{number}.{i}"), &dims).matmul(*x)
+            });
+            let sum = terms.reduce(|a, b| a + b).unwrap();
+            (sum + cell.parameter(&format!("b{number}"), &[width])).sigmoid()
+        };
+        let gates: Vec<_> = (0..1 + seed as usize % 4).map(&mut gate).collect();
+        let kept = gates[0] * c + *gates.last().unwrap() * below + old.tanh();
+        vec![gates.iter().fold(kept.tanh(), |a, &gate| a * gate) + all.scale(0.5), kept]
+    });
+    let (cell, network) = (cell.unwrap(), Arc::new(network));
+    let mut graph = Graph::new(network.clone());
+    let mut values = vec![start];
+    for call in 0..60 {
+        let rest = values.iter().rev().step_by(3).take(1 + call % 4);
+        let single = [values[call / 3], values[call / 4]];
+        let arguments: Vec<Value> = single.iter().chain(rest).copied().collect();
+        values.push(graph.call(cell, &[call as u32 % 3], &arguments).unwrap());
+    }
+    Subject::of(network, graph, &mut rng)
+}
+
+#[test]
+fn random_unit_tiles_have_the_bits_of_the_cpu() {
+    if Level::detect() == Level::Portable {
+        return skip("this level of the CPU rounds products");
+    }
+    let (seeds, mut tiles) = (if edbatch_testing::all_cases() { 60 } else { 10 }, 0);
+    for seed in 0..seeds {
+        let subject = recurrent(seed);
+        let style = WAYS[seed as usize % WAYS.len()].0;
+        let program = Arc::new(Program::new(subject.network.clone(), style).unwrap());
+        let parameters = &subject.parameters;
+        let cpu = Cpu::new(program.clone(), parameters, Level::detect(), Precision::F32);
+        let expected = subject.run(&program, &mut cpu.unwrap()).unwrap();
+        let device = EmulatedDevice::with_shape(seed as u32, seed as u32 / 2 % 6);
+        tiles += usize::from(!device.team_size(&program).tiles.is_empty());
+        let options = CudaOptions::new();
+        let lacks = |error: &_| matches!(CudaError::of(error), Some(CudaError::NoCompiler { .. }));
+        let loaded = device.load(program.clone(), parameters, &options);
+        let Some(mut device) = edbatch_testing::or_skip(loaded, lacks) else { return };
+        for _ in 0..2 {
+            assert!(subject.run(&program, &mut device).unwrap() == expected, "seed {seed}");
+        }
+    }
+    assert!(2 * tiles > seeds as usize, "unit tiles in {tiles} of {seeds}");
 }
 
 /// Each block that needs concatenated arguments reads them again.

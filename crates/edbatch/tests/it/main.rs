@@ -50,6 +50,8 @@ mod threads;
 mod train;
 mod trainer;
 mod training;
+#[cfg(feature = "cuda")]
+mod unit_tiles;
 mod walkthrough;
 #[cfg(feature = "cuda")]
 mod waves;

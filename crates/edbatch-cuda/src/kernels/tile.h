@@ -1,0 +1,317 @@
+// Unit tiles: phases of products and element-wise steps whose weights stay in shared memory.
+//
+// A thread owns neighbouring columns of a unit block, so the sums of all gates of a unit, for some
+// of the tile's rows. The element-wise steps run on these sums, in registers. The source has a
+// struct T for each kind of phase (`source/tiles.rs`):
+//
+//     UNITS                          the units of the phase
+//     BLOCK                          the units of a unit block, 8 or 16
+//     PRODUCTS, COLUMNS              the products, each with 1, 2 or 4 columns for each unit
+//     end(p), DEPTH                  the end of product p's terms in a row of all products' terms
+//     CONSTANTS                      the number of parameters that the steps read
+//     READS                          a bit for each operand that a product reads
+//     fetch(block, t, j, r, k, to)   loads elements k..k + 4 of row r
+//     Row, load(j, r, u)             what else the steps read of a row and a unit
+//     finish(s, x, c, j, r, u)       the steps; s has the sums, c the constants of the unit block
+//
+// Weights of a unit block are packed [DEPTH][BLOCK][COLUMNS], followed by constants,
+// [CONSTANTS][BLOCK]. Gates of a weight are together, so that sums and weights are in different
+// banks of registers.
+#pragma once
+#include "ahead.h"
+#include "steps.h"
+
+// The threads that compute a tile whose rows are whole in shared memory.
+enum : u32 { COMPUTING = 128 };
+
+// The terms of a stage of a ring, and the distance of its rows.
+enum : u32 { STAGE_TERMS = 32, STAGE_APART = STAGE_TERMS + 4 };
+
+// The sizes of a shape: a thread has G columns of R rows, ROW_GROUPS rows apart.
+template <class T, u32 G_, u32 R_, u32 THREADS_> struct Sizes {
+    static constexpr u32 G = G_, R = R_, WIDTH = T::BLOCK * T::COLUMNS, ACROSS = WIDTH / G;
+    static constexpr u32 ROW_GROUPS = THREADS_ / ACROSS, MAX_ROWS_OF_TILE = ROW_GROUPS * R;
+    // The units of a thread. Two threads share a unit with four columns if they have two each.
+    static constexpr u32 EACH = G > T::COLUMNS ? G / T::COLUMNS : 1;
+    static constexpr bool SHARED_UNIT = G < T::COLUMNS;
+    static constexpr u32 SIZE = T::DEPTH * WIDTH + T::CONSTANTS * T::BLOCK;
+    // True if other values are loaded before the products.
+    // The rows whose other values are loaded at a time after the products.
+    static constexpr u32 BATCH = 64 / (EACH * sizeof(typename T::Row)) + 1;
+    static constexpr bool EARLY = R * EACH * sizeof(typename T::Row) <= 64;
+};
+
+// The sums of a thread and what else it has loaded.
+template <class T, class S> struct TileSums {
+    float of[T::PRODUCTS][S::R][S::G];
+    typename T::Row values[S::R][S::EACH];
+};
+
+// A thread's first column, in G columns, its first row, and the first row of its warp. The address
+// of weights does not depend on bit 0 of the lane, nor that of rows on bit 1: then a load of four
+// floats takes half the time.
+struct Lane {
+    u32 column, row, first;
+};
+template <class S> DEVICE Lane lane_of(u32 t) {
+    constexpr u32 ROWS_OF_WARP = S::G == 4 ? 4 : 2, MOST = 32 / ROWS_OF_WARP;
+    constexpr u32 ACROSS = S::ACROSS < MOST ? S::ACROSS : MOST, WARPS = S::ACROSS / ACROSS;
+    u32 l = t % 32, warp = t / 32;
+    u32 column = S::G == 4 ? (l >> 1 & 1) + (l >> 3) * 2 : l >> 1;
+    u32 row = S::G == 4 ? (l & 1) + (l >> 2 & 1) * 2 : l & 1;
+    u32 first = warp / WARPS * (32 / ACROSS);
+    return {column % ACROSS + warp % WARPS * ACROSS, first + row + column / ACROSS * ROWS_OF_WARP,
+            first};
+}
+
+// Adds four terms. `x` is a thread's first row, and rows are APART floats apart.
+template <class S, u32 APART>
+DEVICE void add_terms(float (&sums)[S::R][S::G], const float* x, const float* w) {
+    float a[S::R][4], b[4][S::G];
+#pragma unroll
+    for (u32 k = 0; k < 4; ++k) load(b[k], w + k * S::WIDTH);
+#pragma unroll
+    for (u32 r = 0; r < S::R; ++r) load(a[r], x + r * APART);
+#pragma unroll
+    for (u32 k = 0; k < 4; ++k)
+#pragma unroll
+        for (u32 r = 0; r < S::R; ++r)
+#pragma unroll
+            for (u32 g = 0; g < S::G; ++g) sums[r][g] = fma_(a[r][k], b[k][g], sums[r][g]);
+}
+
+template <class T, class S> DEVICE void clear(TileSums<T, S>& sums) {
+#pragma unroll
+    for (u32 p = 0; p < T::PRODUCTS; ++p)
+#pragma unroll
+        for (u32 r = 0; r < S::R; ++r)
+#pragma unroll
+            for (u32 g = 0; g < S::G; ++g) sums.of[p][r][g] = 0.0f;
+}
+
+// Adds the terms of product P and of all later ones. Thin tiles add the terms of all products of
+// the same depth at a time: their chains are independent.
+template <class T, class S, u32 P = 0>
+DEVICE void multiply_all(TileSums<T, S>& sums, const float* x, const float* w) {
+    constexpr u32 APART = S::ROW_GROUPS * (T::DEPTH + 4);
+    constexpr u32 BEGIN = P == 0 ? 0 : T::end(P == 0 ? 0 : P - 1), TERMS = T::end(P) - BEGIN;
+    constexpr bool TOGETHER = P == 0 && T::PRODUCTS > 1 && S::R * S::G <= 4 &&
+                              T::DEPTH == TERMS * T::PRODUCTS && T::PRODUCTS <= 2;
+#pragma unroll(STAGE_TERMS / 4)
+    for (u32 k = BEGIN; k < BEGIN + TERMS; k += 4) {
+        add_terms<S, APART>(sums.of[P], x + k, w + k * S::WIDTH);
+        if constexpr (TOGETHER)
+            add_terms<S, APART>(sums.of[1], x + k + TERMS, w + (k + TERMS) * S::WIDTH);
+    }
+    if constexpr (!TOGETHER && P + 1 < T::PRODUCTS) multiply_all<T, S, P + 1>(sums, x, w);
+}
+
+// Loads the other values of a thread's rows.
+template <class T, class S>
+DEVICE void load_values(const Job& j, TileSums<T, S>& sums, Lane lane, u32 unit, u32 from = 0,
+                        u32 to = S::R) {
+#pragma unroll
+    for (u32 i = from; i < to; ++i) {
+        u32 r = lane.row + i * S::ROW_GROUPS;
+        // The last row once more has no effect, and needs no branch.
+        r = r < j.count ? r : j.count - 1;
+#pragma unroll
+        for (u32 e = 0; e < S::EACH; ++e) sums.values[i][e] = T::load(j, r, unit + e);
+    }
+    end_of_loads();
+}
+
+// The first unit of a thread in a unit block.
+template <class T, class S> DEVICE u32 unit_of(Lane lane) {
+    return lane.column * S::G / T::COLUMNS;
+}
+
+// Runs the element-wise steps of a thread's rows.
+template <class T, class S, bool LOADED>
+DEVICE void finish_rows(const Job& j, PerThread<TileSums<T, S>>& sums, u32 t, Lane lane,
+                        u32 unit_block, const float* constants) {
+    u32 own = unit_of<T, S>(lane), half = lane.column % 2;
+#pragma unroll
+    for (u32 i = 0; i < S::R; ++i) {
+        if (!LOADED && i % S::BATCH == 0)
+            load_values<T, S>(j, sums[t], lane, unit_block * T::BLOCK + own, i,
+                              i + S::BATCH < S::R ? i + S::BATCH : S::R);
+        u32 r = lane.row + i * S::ROW_GROUPS;
+#pragma unroll
+        for (u32 e = 0; e < S::EACH; ++e) {
+            float s[T::PRODUCTS][T::COLUMNS];
+#pragma unroll
+            for (u32 p = 0; p < T::PRODUCTS; ++p)
+#pragma unroll
+                for (u32 c = 0; c < T::COLUMNS; ++c) {
+                    if constexpr (S::SHARED_UNIT) {
+                        auto of = [=](TileSums<T, S>& all) { return all.of[p][i][c % S::G]; };
+                        float mine = of(sums[t]), its = sums.other(t, 2, of);
+                        s[p][c] = c / S::G == half ? mine : its;
+                    } else s[p][c] = sums[t].of[p][i][e * T::COLUMNS + c];
+                }
+            if (r < j.count && (!S::SHARED_UNIT || half == i % 2))
+                T::finish(s, sums[t].values[i][e], constants + own + e, j, r,
+                          unit_block * T::BLOCK + own + e);
+        }
+    }
+}
+
+// The unit blocks of a block, and their weights.
+template <class T> struct UnitBlocks {
+    Units own;
+    const float* weights;
+    DEVICE UnitBlocks(const TeamBlock& block, const Job& j)
+        : own(T::UNITS / T::BLOCK, j),
+          weights(block.weights() + block.places[PLACE * j.phase() + 2]) {}
+};
+
+// A tile whose rows are whole in shared memory.
+template <class T, u32 G, u32 R> DEVICE void whole_tile(const TeamBlock& block, const Job& j) {
+    using S = Sizes<T, G, R, COMPUTING>;
+    constexpr u32 APART = T::DEPTH + 4, FOURS = T::DEPTH / 4;
+    if constexpr (S::MAX_ROWS_OF_TILE <= UNIT_TILE) {
+        UnitBlocks<T> blocks(block, j);
+        block.unordered([&](u32 t) {
+#pragma unroll 1
+            for (u32 i = t; i < j.count * FOURS; i += THREADS) {
+                u32 r = i / FOURS, k = i % FOURS * 4;
+                T::fetch(block, t, j, r, k, block.shared() + r * APART + k);
+            }
+            block.commit(t);
+        });
+#pragma unroll 1
+        for (u32 b = 0; b < blocks.own.count; ++b) {
+            const float* weights = blocks.weights + b * S::SIZE;
+            u32 unit_block = blocks.own.first + b;
+            PerThread<TileSums<T, S>> sums;
+            block.unordered([&](u32 t) {
+                Lane lane = lane_of<S>(t);
+                if (S::EARLY && t < COMPUTING && lane.first < j.count)
+                    load_values<T, S>(j, sums[t], lane,
+                                      unit_block * T::BLOCK + unit_of<T, S>(lane));
+            });
+            if (b == 0) block.arrived(0);
+            block.unordered([&](u32 t) {
+                Lane lane = lane_of<S>(t);
+                if (t >= COMPUTING || lane.first >= j.count) return;
+                clear<T, S>(sums[t]);
+                multiply_all<T, S>(sums[t], block.shared() + lane.row * APART,
+                                   weights + lane.column * G);
+            });
+            block.unordered([&](u32 t) {
+                Lane lane = lane_of<S>(t);
+                if (t < COMPUTING && lane.first < j.count)
+                    finish_rows<T, S, S::EARLY>(j, sums, t, lane, unit_block,
+                                                weights + T::DEPTH * S::WIDTH);
+            });
+        }
+        block.superstep([](u32) {});
+    }
+}
+
+// Adds the terms of product P and of all later ones, which arrive in the stages of a ring.
+// `next(chunk)` waits for a chunk of terms, begins to load a later one, and returns its stage.
+template <class T, class S, u32 P = 0, class Next>
+DEVICE void multiply_chunks(const TeamBlock& block, const Job& j, PerThread<TileSums<T, S>>& sums,
+                            const float* weights, Next next) {
+    constexpr u32 BEGIN = P == 0 ? 0 : T::end(P == 0 ? 0 : P - 1);
+#pragma unroll 1
+    for (u32 from = BEGIN; from < T::end(P); from += STAGE_TERMS) {
+        const float* stage = next(from / STAGE_TERMS);
+        block.unordered([&](u32 t) {
+            Lane lane = lane_of<S>(t);
+            if (lane.first >= j.count) return;
+            const float* x = stage + lane.row * STAGE_APART;
+            const float* w = weights + from * S::WIDTH + lane.column * S::G;
+#pragma unroll
+            for (u32 k = 0; k < STAGE_TERMS; k += 4)
+                add_terms<S, S::ROW_GROUPS * STAGE_APART>(sums[t].of[P], x + k, w + k * S::WIDTH);
+        });
+    }
+    if constexpr (P + 1 < T::PRODUCTS)
+        multiply_chunks<T, S, P + 1>(block, j, sums, weights, next);
+}
+
+// A tile of many rows, which pass through a ring of stages.
+template <class T> DEVICE void ring_tile(const TeamBlock& block, const Job& j) {
+    using S = Sizes<T, 4, T::BLOCK * T::COLUMNS / 8, THREADS>;
+    constexpr u32 CHUNKS = T::DEPTH / STAGE_TERMS, FOURS = STAGE_TERMS / 4;
+    u32 stages = block.places[PLACE * j.phase() + 3];
+    UnitBlocks<T> blocks(block, j);
+    auto stage_of = [&](u32 chunk) {
+        return block.shared() + chunk % stages * (UNIT_TILE * STAGE_APART);
+    };
+    auto fetch = [&](u32 t, u32 chunk) {
+        float* stage = stage_of(chunk);
+        u32 rows = chunk < CHUNKS ? j.count : 0;
+#pragma unroll 4
+        for (u32 i = t; i < rows * FOURS; i += THREADS) {
+            u32 r = i / FOURS, k = i % FOURS * 4;
+            T::fetch(block, t, j, r, chunk * STAGE_TERMS + k, stage + r * STAGE_APART + k);
+        }
+        block.commit(t);
+    };
+#pragma unroll 1
+    for (u32 b = 0; b < blocks.own.count; ++b) {
+        const float* weights = blocks.weights + b * S::SIZE;
+        PerThread<TileSums<T, S>> sums;
+        block.unordered([&](u32 t) {
+#pragma unroll 1
+            for (u32 chunk = 0; chunk < stages - 1; ++chunk) fetch(t, chunk);
+            clear<T, S>(sums[t]);
+        });
+        multiply_chunks<T, S>(block, j, sums, weights, [&](u32 chunk) {
+            block.arrived(stages - 2);
+            block.unordered([&](u32 t) { fetch(t, chunk + stages - 1); });
+            return (const float*)stage_of(chunk);
+        });
+        block.superstep([&](u32 t) {
+            Lane lane = lane_of<S>(t);
+            if (lane.first < j.count)
+                finish_rows<T, S, false>(j, sums, t, lane, blocks.own.first + b,
+                                         weights + T::DEPTH * S::WIDTH);
+        });
+    }
+}
+
+// Runs a unit tile in its shape, one of those with a bit in SHAPES. The numbers of shapes begin
+// with 1 (`shapes.rs`).
+template <class T, u32 SHAPES> DEVICE void unit_tile(const TeamBlock& block, Job j, u32 shape) {
+    find_rows(block, j, T::READS);
+    j.first = opaque(j.first), j.count = opaque(j.count);
+    if constexpr ((SHAPES & 1) != 0)
+        if (shape == 1) return whole_tile<T, 2, 1>(block, j);
+    if constexpr ((SHAPES & 2) != 0)
+        if (shape == 2) return whole_tile<T, 2, 2>(block, j);
+    if constexpr ((SHAPES & 4) != 0)
+        if (shape == 3) return whole_tile<T, 4, 2>(block, j);
+    if constexpr ((SHAPES & 8) != 0)
+        if (shape == 4) return whole_tile<T, 4, 4>(block, j);
+    if constexpr ((SHAPES & 16) != 0) ring_tile<T>(block, j);
+}
+
+// The unit blocks of a phase: their start in the weights, their number and their size in floats.
+struct Resident {
+    u64 start;
+    u32 phase, blocks, size;
+};
+
+// Loads the weights of a block's unit blocks into shared memory, where they stay until the plan
+// ends. The host decides their places (`place.rs`), which are the same for all blocks of a team.
+CALLED void load_resident(TeamBlock block, const float* weights, const Resident* all, u32 count) {
+    block.superstep([&](u32 t) {
+#pragma unroll 1
+        for (const Resident* of = all; of < all + count; ++of) {
+            const u32* place = block.places + PLACE * of->phase;
+            u32 slice = block.index % block.slices - place[0];
+            if (slice >= place[1]) continue;
+            Units own(of->blocks, slice, place[1]);
+            const float* from = weights + of->start + (u64)own.first * of->size;
+            float* to = block.weights() + place[2];
+#pragma unroll 4
+            for (u32 i = 4 * t; i < own.count * of->size; i += 4 * THREADS)
+                store4(to + i, constant4(from + i));
+        }
+    });
+}

@@ -1,0 +1,135 @@
+//! The shapes of unit tiles: which of them a kernel has, which fit on a device, and which is the
+//! fastest for a number of rows.
+//!
+//! The names are those of the measured prototypes: P for rows that are whole in shared memory, S
+//! for rows that pass through a ring; then the columns and the rows of a thread.
+
+use super::unit_tile::UnitTile;
+
+/// A shape of unit tiles: the number that `unit_tile` of `kernels/tile.h` knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub(crate) enum Shape {
+    P2R1 = 1,
+    P2R2,
+    P4R2,
+    P4R4,
+    S4R8,
+}
+
+use Shape::{P2R1, P2R2, P4R2, P4R4, S4R8};
+
+/// All shapes, by number.
+pub(crate) const SHAPES: [Shape; 5] = [P2R1, P2R2, P4R2, P4R4, S4R8];
+
+/// The maximum number of rows of a tile: `UNIT_TILE` of `kernels/job.h`.
+const MAX_ROWS: u32 = 128;
+
+/// The terms of a stage of a ring, and the floats of a stage: `kernels/tile.h`.
+const STAGE_TERMS: u32 = 32;
+const STAGE: u32 = MAX_ROWS * (STAGE_TERMS + 4);
+
+/// The minimum and maximum number of stages of a ring.
+const STAGES: (u32, u32) = (2, 5);
+
+/// The stages and the rows for which a team has room if it is not of the largest size.
+const ROOM: (u32, u32) = (4, 32);
+
+/// The maximum number of signatures that have unit tiles. With more than eight or nine tiles in a
+/// kernel, its registers are spilled.
+pub(crate) const MAX_SIGNATURES: usize = 4;
+
+/// Returns the shapes that each unit tile of a kernel with this number of signatures has.
+pub(crate) fn shapes(signatures: usize) -> &'static [Shape] {
+    match signatures {
+        0 | 1 => &SHAPES,
+        2 => &[P2R1, P4R4, S4R8],
+        _ => &[P2R2, S4R8],
+    }
+}
+
+/// Returns the bytes of shared memory of a block on devices of an architecture, or `None` if they
+/// are unknown. Source: CUDA C++ Programming Guide, table of compute capabilities.
+pub(crate) fn shared_bytes(architecture: &str) -> Option<usize> {
+    let digits = architecture.strip_prefix("sm_")?.trim_end_matches(|c: char| !c.is_ascii_digit());
+    Some(match digits {
+        "80" | "87" => 163 << 10,
+        "90" | "100" | "101" | "103" | "110" => 227 << 10,
+        _ => 99 << 10,
+    })
+}
+
+impl Shape {
+    /// Returns the number of rows of a tile.
+    pub(crate) fn rows(self, tile: &UnitTile) -> u32 {
+        let rows_and_columns = match self {
+            P2R1 => 128 * 2,
+            P2R2 => 128 * 4,
+            P4R2 => 128 * 8,
+            P4R4 => 128 * 16,
+            S4R8 => return MAX_ROWS,
+        };
+        rows_and_columns / tile.width()
+    }
+
+    /// Returns the floats of shared memory that a tile needs for `rows` rows.
+    fn floats(self, tile: &UnitTile) -> u32 {
+        match self {
+            S4R8 => STAGES.0 * STAGE,
+            _ => self.rows(tile) * (tile.depth() + 4),
+        }
+    }
+
+    /// Returns true if a kernel can have this shape for a tile.
+    fn suits(self, tile: &UnitTile) -> bool {
+        match self {
+            S4R8 => tile.products.iter().all(|product| product.depth % STAGE_TERMS == 0),
+            _ => self.rows(tile) <= MAX_ROWS,
+        }
+    }
+
+    /// Returns the time of a tile's multiply-adds, in µs each. Measured on an H200: a TreeLSTM,
+    /// H = 256, one tile of each shape a block (`notes/cuda-prototype-2`).
+    fn cost(self) -> f32 {
+        1e-6 * match self {
+            P2R1 => 10.9,
+            P2R2 => 10.4,
+            P4R2 => 7.7,
+            P4R4 => 7.6,
+            S4R8 => 6.8,
+        }
+    }
+}
+
+/// The time of a tile that follows another one in the same wave, in µs; measured likewise.
+const FURTHER_TILE: f32 = 0.4;
+
+/// Returns the shapes of a tile for which `floats` floats of shared memory hold the rows.
+pub(crate) fn offered(tile: &UnitTile, floats: u32) -> impl Iterator<Item = Shape> {
+    let suit = tile.shapes.iter().copied().filter(|shape| shape.suits(tile));
+    suit.filter(move |shape| shape.floats(tile) <= floats)
+}
+
+/// Returns the number of stages of a ring for which `floats` floats have room.
+pub(crate) fn stages(floats: u32) -> u32 {
+    (floats / STAGE).min(STAGES.1)
+}
+
+/// Returns the floats of shared memory that hold the rows of the smallest shape of a tile, and
+/// those that hold all that make it fast.
+pub(crate) fn room(tile: &UnitTile) -> (u32, u32) {
+    let suit = || tile.shapes.iter().filter(|shape| shape.suits(tile));
+    let least = suit().map(|shape| shape.floats(tile)).min().unwrap_or(u32::MAX);
+    let ring = if suit().any(|&shape| shape == S4R8) { ROOM.0 * STAGE } else { 0 };
+    (least, ring.max(ROOM.1 * (tile.depth() + 4)).max(least))
+}
+
+/// Returns the fastest of some shapes for `rows` rows of a block.
+pub(crate) fn fastest(tile: &UnitTile, offered: &[Shape], rows: u32) -> Option<Shape> {
+    let time = |shape: Shape| {
+        let tiles = rows.div_ceil(shape.rows(tile));
+        let terms = tiles * shape.rows(tile) * tile.width() * tile.depth();
+        terms as f32 * shape.cost() + tiles as f32 * FURTHER_TILE
+    };
+    offered.iter().copied().min_by(|&a, &b| time(a).total_cmp(&time(b)))
+}

@@ -1,0 +1,207 @@
+//! The generated C++ of unit tiles: a struct for each signature, which `kernels/tile.h` uses.
+
+use std::fmt::Write;
+
+use edbatch_graph::Reduction;
+use edbatch_layout::{CellStep, Program};
+
+use super::{Functions, PhaseWriter};
+use crate::operations::{constant, value};
+use crate::phase_table::PhaseTable;
+use crate::shapes::{MAX_SIGNATURES, shapes};
+use crate::unit_tile::{Line, Load, UnitTile, Value};
+use crate::weights::WeightLayout;
+
+/// Unit tiles by signature: phases whose struct has the same text, and so share a function.
+#[derive(Debug, Default)]
+pub(crate) struct Tiles(pub(crate) Vec<(String, Vec<UnitTile>)>);
+
+impl Tiles {
+    /// Writes the structs of tiles. Keeps the signatures with most multiply-adds if there are more
+    /// than a kernel can have.
+    pub(crate) fn new(
+        program: &Program,
+        table: &PhaseTable,
+        weights: &WeightLayout,
+        all: Vec<UnitTile>,
+    ) -> Self {
+        let functions = Functions::default();
+        let mut tiles: Vec<(String, Vec<UnitTile>)> = Vec::new();
+        for tile in all {
+            let entry = &table.entries()[tile.phase];
+            let cell = program.part(entry.cell, entry.part).expect("it has phases");
+            let writer = PhaseWriter::new(program, entry, cell, weights, &functions);
+            let text = writer.tile(&tile);
+            match tiles.iter_mut().find(|(known, _)| *known == text) {
+                Some((_, phases)) => phases.push(tile),
+                None => tiles.push((text, vec![tile])),
+            }
+        }
+        let terms = |(_, phases): &(String, Vec<UnitTile>)| -> u32 {
+            phases.iter().map(|tile| tile.blocks() * tile.size()).sum()
+        };
+        tiles.sort_by_key(|tile| std::cmp::Reverse(terms(tile)));
+        tiles.truncate(MAX_SIGNATURES);
+        let shapes = shapes(tiles.len());
+        tiles.iter_mut().flat_map(|(_, phases)| phases).for_each(|tile| tile.shapes = shapes);
+        Self(tiles)
+    }
+
+    /// Returns the tile of each phase that has one.
+    pub(crate) fn phases(&self) -> impl Iterator<Item = &UnitTile> {
+        self.0.iter().flat_map(|(_, phases)| phases)
+    }
+
+    /// Writes the structs, the function that loads weights, and the function that runs a tile.
+    pub(super) fn write(&self, weights: &WeightLayout, text: &mut String) {
+        for (number, (body, _)) in self.0.iter().enumerate() {
+            line!(text, "\nstruct Tile{number} {{\n{body}}};");
+        }
+        // Static: a table of an inline function is shared by all libraries of a process.
+        line!(text, "\nstatic DEVICE void load_weights(TeamBlock block, const Arguments& a) {{");
+        if !self.0.is_empty() {
+            line!(text, "    static const Resident ALL[] = {{");
+            for tile in self.phases() {
+                let (start, phase) = (weights.of_tile(tile.phase), tile.phase);
+                line!(text, "        {{{start}ull, {phase}, {}, {}}},", tile.blocks(), tile.size());
+            }
+            line!(text, "    }};");
+            line!(text, "    load_resident(block, a.weights, ALL, sizeof ALL / sizeof *ALL);");
+        }
+        line!(text, "}}\n");
+        line!(text, "DEVICE void run_tile(TeamBlock block, Job j, u32 shape) {{");
+        line!(text, "    switch (j.phase()) {{");
+        for (number, (_, phases)) in self.0.iter().enumerate() {
+            let shapes = phases.first().map_or(&[][..], |tile| tile.shapes);
+            let bits: u32 = shapes.iter().map(|&shape| 1 << (shape as u32 - 1)).sum();
+            let cases: String =
+                phases.iter().map(|tile| format!("case {}: ", tile.phase)).collect();
+            line!(text, "    {cases}unit_tile<Tile{number}, {bits}>(block, j, shape); break;");
+        }
+        line!(text, "    }}\n}}\n");
+    }
+}
+
+impl PhaseWriter<'_> {
+    /// Returns the members of a tile's struct.
+    fn tile(&self, tile: &UnitTile) -> String {
+        let mut fetch = String::new();
+        let mut first = 0;
+        let mut ends = Vec::new();
+        for product in &tile.products {
+            for (columns, load) in &product.pieces {
+                let (from, end) = (first + columns.start, first + columns.end);
+                let k = if from == 0 { "k".into() } else { format!("(k - {from})") };
+                let call = match load {
+                    Load::Row(place) => {
+                        format!("block.fetch(t, to, {}.row(j, r) + {k})", self.rows(*place))
+                    }
+                    Load::Reduced { port, from, by } => {
+                        let operand = self.tables() + usize::from(*port);
+                        format!("reduce4(j, {operand}, r, {from} + {k}, {}, to)", reduction(*by))
+                    }
+                };
+                line!(fetch, "        if (k < {end}) return {call};");
+            }
+            first += product.depth;
+            ends.push(first);
+        }
+        let reads = self.read.take();
+        let (mut row, mut load) = (String::new(), String::new());
+        for (number, what) in tile.loads.iter().enumerate() {
+            let value = match what {
+                Load::Row(place) => format!("fresh({}.row(j, r) + u)", self.rows(*place)),
+                Load::Reduced { port, from, by } => {
+                    let operand = self.tables() + usize::from(*port);
+                    format!("reduced(j, {operand}, r, {from} + u, {})", reduction(*by))
+                }
+            };
+            row += &format!("        float x{number};\n");
+            line!(load, "        own.x{number} = {value};");
+        }
+        let reads = reads | self.read.take();
+        let (units, block, columns) = (tile.units, tile.block, tile.columns);
+        let (products, constants, depth) = (ends.len(), tile.constants.len(), tile.depth());
+        let end = ends.iter().rev().enumerate().fold(String::new(), |rest, (i, end)| match i {
+            0 => end.to_string(),
+            _ => format!("p == {} ? {end} : {rest}", products - 1 - i),
+        });
+        let mut text = format!("    enum : u32 {{ UNITS = {units}, BLOCK = {block} }};\n");
+        line!(text, "    enum : u32 {{ PRODUCTS = {products}, COLUMNS = {columns} }};");
+        line!(
+            text,
+            "    enum : u32 {{ DEPTH = {depth}, CONSTANTS = {constants}, READS = {reads} }};"
+        );
+        line!(text, "    static constexpr u32 end(u32 p) {{ return {end}; }}");
+        line!(text, "    static DEVICE void fetch(const Block& block, u32 t, const Job& j, u32 r,");
+        line!(text, "                             u32 k, float* to) {{\n{fetch}    }}");
+        line!(text, "    struct Row {{\n{row}    }};");
+        line!(text, "    static DEVICE Row load(const Job& j, u32 r, u32 u) {{");
+        line!(text, "        Row own;\n{load}        return own;\n    }}");
+        line!(text, "    static DEVICE void finish(const float (&s)[{products}][{columns}],");
+        line!(text, "                              const Row& row, const float* c, const Job& j,");
+        line!(text, "                              u32 r, u32 u) {{\n{}    }}", self.finish(tile));
+        text
+    }
+
+    /// Returns the statements of the steps after the products of a tile.
+    fn finish(&self, tile: &UnitTile) -> String {
+        let mut text = String::new();
+        let of = |value: &Value| match *value {
+            Value::Loaded(number) => format!("row.x{number}"),
+            Value::Constant(number) => format!("c[{}]", number as u32 * tile.block),
+            Value::Literal(x) => constant(x),
+            Value::Local(number) => format!("v{number}"),
+        };
+        let mut local = 0;
+        for own in &tile.lines {
+            match own {
+                Line::Sum { product, column, before } => {
+                    let sum = format!("s[{product}][{column}]");
+                    let sum =
+                        before.as_ref().map_or(sum.clone(), |x| format!("add({}, {sum})", of(x)));
+                    line!(text, "        float v{local} = {sum};");
+                    local += 1;
+                }
+                Line::Program { step, inputs } => {
+                    let CellStep::Elementwise { program, .. } = &self.cell.steps[*step] else {
+                        unreachable!("programs are of element-wise steps")
+                    };
+                    let (first, outputs) = (program.inputs(), program.outputs());
+                    (local..local + outputs).for_each(|v| line!(text, "        float v{v};"));
+                    line!(text, "        {{");
+                    for (register, value) in inputs.iter().enumerate() {
+                        line!(text, "            float r{register} = {};", of(value));
+                    }
+                    for register in first..first + outputs + program.temporaries() {
+                        line!(text, "            float r{register};");
+                    }
+                    for assignment in program.assignments() {
+                        let operand = |i: usize| format!("r{}", assignment.operands[i].index());
+                        let value = value(assignment.operation, [0, 1, 2, 3].map(operand));
+                        line!(text, "            r{} = {value};", assignment.result.index());
+                    }
+                    for output in 0..outputs {
+                        line!(text, "            v{} = r{};", local + output, first + output);
+                    }
+                    line!(text, "        }}");
+                    local += outputs;
+                }
+                Line::Store { place, value } => {
+                    line!(text, "        {}.row(r)[u] = {};", self.own(*place), of(value));
+                }
+            }
+        }
+        text
+    }
+}
+
+/// Returns the name of a reduction in `kernels/steps.h`.
+pub(super) fn reduction(by: Reduction) -> &'static str {
+    match by {
+        Reduction::Sum => "SUM",
+        Reduction::Mean => "MEAN",
+        Reduction::Max => "MAX",
+        Reduction::LogSumExp => "LOG_SUM_EXP",
+    }
+}
