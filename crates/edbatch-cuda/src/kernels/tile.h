@@ -35,9 +35,9 @@ template <class T, u32 G_, u32 R_, u32 THREADS_> struct Sizes {
     static constexpr u32 EACH = G > T::COLUMNS ? G / T::COLUMNS : 1;
     static constexpr bool SHARED_UNIT = G < T::COLUMNS;
     static constexpr u32 SIZE = T::DEPTH * WIDTH + T::CONSTANTS * T::BLOCK;
-    // True if other values are loaded before the products.
     // The rows whose other values are loaded at a time after the products.
     static constexpr u32 BATCH = 64 / (EACH * sizeof(typename T::Row)) + 1;
+    // True if other values are loaded before the products.
     static constexpr bool EARLY = R * EACH * sizeof(typename T::Row) <= 64;
 };
 
