@@ -30,8 +30,8 @@
 //! # Where to read next
 //!
 //! `command_list.rs`, `backend.rs` and `team_pool.rs`; then the kernels: `kernels/block.h`,
-//! `kernels/tile.h`, `kernels/small.h`, `kernels/steps.h` and `kernels/team.h`. `unsafe` code is in `emulated.rs`, `nvidia.rs`,
-//! the files below `nvidia/`, and `nvrtc.rs`.
+//! `kernels/tile.h`, `kernels/small.h`, `kernels/steps.h` and `kernels/team.h`. `unsafe` code is in
+//! `emulated.rs`, `nvidia.rs`, the files below `nvidia/`, and `nvrtc.rs`.
 
 mod backend;
 mod binary;

@@ -2,9 +2,9 @@
 //!
 //! A recurrent cell reads values that its own calls have computed, so it runs in many waves of a
 //! plan and would load its weights in each of them. The blocks of a *group* keep them resident
-//! instead: each block, a *slice*, holds unit blocks of each phase in shared memory, and a group has
-//! enough slices for all of them. A team is one or more groups, which divide the calls of a job. All
-//! other weights are streamed from device memory.
+//! instead: each block, a *slice*, holds unit blocks of each phase in shared memory, and a group
+//! has enough slices for all of them. A team is one or more groups, which divide the calls of a
+//! job. All other weights are streamed from device memory.
 //!
 //! The source does not depend on the placement, so all devices of an architecture share a binary.
 

@@ -34,8 +34,8 @@ static_assert(SHARES + 2 * SHARE <= AHEAD && AHEAD % 4 == 0, "all of it fits");
 // from `CHOICES` on the shape for each number of rows, eight to a word (`place.rs`).
 enum : u32 { PLACE = 48, SHAPE_ROWS = 4, CHOICES = 16, CHOSEN = 256 };
 
-// A block's n-th unit tile of a job, or none and the number of them in `count`. The groups of a team
-// divide the calls, and the blocks of a group the units.
+// A block's n-th unit tile of a job, or none and the number of them in `count`. The groups of a
+// team divide the calls, and the blocks of a group the units.
 DEVICE Share unit_share(const TeamBlock& block, const u32* job, u32 n) {
     const u32* place = block.places + PLACE * job[0];
     u32 groups = block.blocks / block.slices, each = (job[1] + groups - 1) / groups;

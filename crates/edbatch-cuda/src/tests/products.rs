@@ -8,7 +8,9 @@ use edbatch_runtime::kernels::{
 /// Each block computes a slice of the units of a product. The command list: a job with an
 /// operand; depth, width, units, and how it runs; the start of each row. A bias follows the
 /// weights.
-const PRODUCT: &str = "Job j(a, a.commands, {0, 0, a.commands[1], block.index, block.slices, 0, TILE}, block.ahead());
+const PRODUCT: &str = "
+    Share share{0, 0, a.commands[1], block.index, block.slices, 0, TILE};
+    Job j(a, a.commands, share, block.ahead());
     u32 depth = a.commands[10], width = a.commands[11], units = a.commands[12];
     u32 how = a.commands[13];
     Stack stack{0, width, depth, units};

@@ -4,7 +4,9 @@ use super::{Kernel, LIST, Random};
 
 /// Each block computes a slice of the columns. The command list: a job with an operand;
 /// depth, width; the start of each row.
-const PRODUCT: &str = "Job j(a, a.commands, {0, 0, a.commands[1], block.index, block.slices, 0, TILE}, block.ahead());
+const PRODUCT: &str = "
+    Share share{0, 0, a.commands[1], block.index, block.slices, 0, TILE};
+    Job j(a, a.commands, share, block.ahead());
     u32 width = a.commands[11];
     Stack stack{0, width, a.commands[10], width};
     find_rows(block, j, 1);

@@ -25,7 +25,8 @@ const MODELS: [(&str, &[usize]); 9] = [
     ("lattice_gru", &[]),
 ];
 
-/// Every shape of all models, or one of each. Mini-batches have one input or all, in one or two parts.
+/// Every shape of all models, or one of each. Mini-batches have one input or all, in one or two
+/// parts.
 #[test]
 fn models_with_unit_tiles_have_the_bits_of_the_cpu() {
     if Level::detect() == Level::Portable {
