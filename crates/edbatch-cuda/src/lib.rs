@@ -70,11 +70,10 @@ pub use command_list::{CommandList, CopyJob, TILE};
 pub use compilation::Compilation;
 pub use error::CudaError;
 pub use loaded::{CompiledKernels, compile, kernel_source};
-pub use open::{EmulatedBackend, EmulatedDevice, nvidia};
+pub use open::{EmulatedBackend, EmulatedDevice, TeamSize, nvidia, team_size};
 pub use options::{CudaOptions, DevicePrecision, Driver};
 pub use phase_table::{PhaseEntry, PhaseTable};
 pub use phases::{Phase, check_phases, phases};
-pub use place::{TeamSize, team_size};
 pub use waves::waves;
 
 /// The README's example, compiled and run by the tests.

@@ -8,10 +8,11 @@ use edbatch_runtime::{Backend, BackendError, Bytes, Outputs, Parameters, Part, S
 
 use super::CudaOptions;
 use super::backend::Cuda;
-use super::device::Device;
+use super::device::{Device, Properties};
 use super::emulated::Emulated;
+use super::loaded::Generated;
 use super::nvidia::Nvidia;
-use super::place::TeamSize;
+use super::place::{Placement, recurrent};
 use super::store::Store;
 
 /// Loads a program on CUDA devices, given by their indices from 0. The backend runs on the first
@@ -164,5 +165,50 @@ impl Backend for EmulatedBackend {
 
     fn lifetimes(&self) -> Lifetimes {
         self.0.lifetimes()
+    }
+}
+
+/// The size of a program's groups of blocks on a device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct TeamSize {
+    /// Blocks of a group, each on an SM of its own. A team is one or more groups.
+    pub blocks: u32,
+    /// The largest number of groups that a team can have.
+    pub groups: u32,
+    /// Shared memory of each block, in bytes: rows and resident weights.
+    pub shared_bytes: usize,
+    /// Bytes of the weights of recurrent cells.
+    pub recurrent_bytes: usize,
+    /// Bytes of the weights of recurrent cells that are streamed, not resident.
+    pub streamed_bytes: usize,
+    /// The numbers of the phases with resident weights, and the shapes of their unit tiles.
+    pub tiles: String,
+}
+
+/// Returns the size of a program's groups on a device with `sms` SMs and `shared_bytes` of shared
+/// memory per block, with exact products.
+#[must_use]
+pub fn team_size(program: &Program, sms: u32, shared_bytes: usize) -> TeamSize {
+    let (name, architecture) = (String::new(), String::new());
+    TeamSize::on(program, Properties { name, architecture, sms, shared_bytes, shape: None })
+}
+
+impl TeamSize {
+    pub(crate) fn on(program: &Program, properties: Properties) -> Self {
+        let Generated { table, placement, .. } =
+            Generated::new(program, &CudaOptions::new(), Some(&properties), "");
+        let placement = placement.expect("the device is known");
+        let Placement { slices, shared_bytes, places, .. } = &placement;
+        let all = recurrent(program, &table);
+        let streamed = all.iter().filter(|&&(phase, _)| places[phase].is_none());
+        Self {
+            blocks: *slices,
+            groups: properties.sms / slices,
+            shared_bytes: *shared_bytes,
+            recurrent_bytes: all.iter().map(|&(_, bytes)| bytes).sum(),
+            streamed_bytes: streamed.map(|&(_, bytes)| bytes).sum(),
+            tiles: placement.tiles(),
+        }
     }
 }

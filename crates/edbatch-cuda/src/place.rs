@@ -13,9 +13,7 @@ use std::ops::Range;
 use edbatch_graph::{Kind, Network};
 use edbatch_layout::{CellPart, CellStep, Program};
 
-use super::CudaOptions;
-use super::device::{AHEAD_BYTES, Properties, ROW_BYTES};
-use super::loaded::Generated;
+use super::device::{AHEAD_BYTES, ROW_BYTES};
 use super::phase_table::PhaseTable;
 use super::shapes::{self, SHAPES, Shape, fastest, offered};
 use super::unit_tile::UnitTile;
@@ -66,51 +64,6 @@ fn may_read_its_own(network: &Network, kind: Kind) -> bool {
     known[kind.index()]
 }
 
-/// The size of a program's groups of blocks on a device.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct TeamSize {
-    /// Blocks of a group, each on an SM of its own. A team is one or more groups.
-    pub blocks: u32,
-    /// The largest number of groups that a team can have.
-    pub groups: u32,
-    /// Shared memory of each block, in bytes: rows and resident weights.
-    pub shared_bytes: usize,
-    /// Bytes of the weights of recurrent cells.
-    pub recurrent_bytes: usize,
-    /// Bytes of the weights of recurrent cells that are streamed, not resident.
-    pub streamed_bytes: usize,
-    /// The numbers of the phases with resident weights, and the shapes of their unit tiles.
-    pub tiles: String,
-}
-
-/// Returns the size of a program's groups on a device with `sms` SMs and `shared_bytes` of shared
-/// memory per block, with exact products.
-#[must_use]
-pub fn team_size(program: &Program, sms: u32, shared_bytes: usize) -> TeamSize {
-    let (name, architecture) = (String::new(), String::new());
-    TeamSize::on(program, Properties { name, architecture, sms, shared_bytes, shape: None })
-}
-
-impl TeamSize {
-    pub(crate) fn on(program: &Program, properties: Properties) -> Self {
-        let Generated { table, placement, .. } =
-            Generated::new(program, &CudaOptions::new(), Some(&properties), "");
-        let placement = placement.expect("the device is known");
-        let Placement { slices, shared_bytes, places, .. } = &placement;
-        let all = recurrent(program, &table);
-        let streamed = all.iter().filter(|&&(phase, _)| places[phase].is_none());
-        Self {
-            blocks: *slices,
-            groups: properties.sms / slices,
-            shared_bytes: *shared_bytes,
-            recurrent_bytes: all.iter().map(|&(_, bytes)| bytes).sum(),
-            streamed_bytes: streamed.map(|&(_, bytes)| bytes).sum(),
-            tiles: placement.tiles(),
-        }
-    }
-}
-
 /// The placement of a program on the groups of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Placement {
@@ -147,8 +100,8 @@ impl Placement {
     pub(crate) fn new(tiles: &[&UnitTile], phases: usize, sms: u32, shared_bytes: usize) -> Self {
         let floats = (shared_bytes.saturating_sub(AHEAD_BYTES) / size_of::<f32>()) as u32;
         let sizes = || GROUPS.into_iter().filter(|&size| size < sms).chain([sms]);
-        let least = |tile: &UnitTile| shapes::room(tile).0;
-        let ways: [&dyn Fn(&UnitTile) -> u32; 2] = [&|tile| shapes::room(tile).1, &least];
+        let least = |tile: &UnitTile| shapes::room(tile.extent()).0;
+        let ways: [&dyn Fn(&UnitTile) -> u32; 2] = [&|tile| shapes::room(tile.extent()).1, &least];
         for room in ways {
             for slices in sizes() {
                 let placement = Self::of_size(tiles, phases, slices, (floats, room));
@@ -220,7 +173,7 @@ impl Placement {
     }
 
     /// Returns the numbers of the phases that are placed, and the shapes of their tiles.
-    fn tiles(&self) -> String {
+    pub(crate) fn tiles(&self) -> String {
         let mut all: Vec<(&[Shape], String)> = Vec::new();
         for (phase, place) in self.places.iter().enumerate() {
             let Some(Place { offered, .. }) = place else { continue };
@@ -249,10 +202,10 @@ impl Placement {
 impl Place {
     /// The place of a tile if `floats` floats hold the rows of one of its shapes.
     fn new(tile: &UnitTile, slices: Range<u32>, at: u32, floats: u32) -> Option<Self> {
-        let offered: Vec<Shape> = offered(tile, floats).collect();
-        let choices = (0..CHOSEN).map(|rows| fastest(tile, &offered, rows.max(1)));
+        let offered: Vec<Shape> = offered(tile.extent(), floats).collect();
+        let choices = (0..CHOSEN).map(|rows| fastest(tile.extent(), &offered, rows.max(1)));
         let choices = choices.collect::<Option<_>>()?;
-        let rows = SHAPES.map(|shape| shape.rows(tile));
+        let rows = SHAPES.map(|shape| shape.rows(tile.extent()));
         let stages = shapes::stages(floats);
         Some(Self { slices, at, stages, offered, rows, choices })
     }

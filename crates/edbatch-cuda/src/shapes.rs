@@ -4,7 +4,17 @@
 //! The names are those of the measured prototypes: P for rows that are whole in shared memory, S
 //! for rows that pass through a ring; then the columns and the rows of a thread.
 
-use super::unit_tile::UnitTile;
+/// The sizes of a unit tile that decide about its shapes.
+#[derive(Clone, Copy)]
+pub(crate) struct TileExtent {
+    /// The columns of a unit block, and the terms of all products.
+    pub(crate) width: u32,
+    pub(crate) depth: u32,
+    /// True if the terms of each product are whole stages of a ring.
+    pub(crate) has_rings: bool,
+    /// The shapes that its kernel has.
+    pub(crate) shapes: &'static [Shape],
+}
 
 /// A shape of unit tiles: the number that `unit_tile` of `kernels/tile.h` knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +36,7 @@ pub(crate) const SHAPES: [Shape; 5] = [P2R1, P2R2, P4R2, P4R4, S4R8];
 const MAX_ROWS: u32 = 128;
 
 /// The terms of a stage of a ring, and the floats of a stage: `kernels/tile.h`.
-const STAGE_TERMS: u32 = 32;
+pub(crate) const STAGE_TERMS: u32 = 32;
 const STAGE: u32 = MAX_ROWS * (STAGE_TERMS + 4);
 
 /// The minimum and maximum number of stages of a ring.
@@ -61,7 +71,7 @@ pub(crate) fn shared_bytes(architecture: &str) -> Option<usize> {
 
 impl Shape {
     /// Returns the number of rows of a tile.
-    pub(crate) fn rows(self, tile: &UnitTile) -> u32 {
+    pub(crate) fn rows(self, tile: TileExtent) -> u32 {
         let rows_and_columns = match self {
             P2R1 => 128 * 2,
             P2R2 => 128 * 4,
@@ -69,21 +79,21 @@ impl Shape {
             P4R4 => 128 * 16,
             S4R8 => return MAX_ROWS,
         };
-        rows_and_columns / tile.width()
+        rows_and_columns / tile.width
     }
 
     /// Returns the floats of shared memory that a tile needs for `rows` rows.
-    fn floats(self, tile: &UnitTile) -> u32 {
+    fn floats(self, tile: TileExtent) -> u32 {
         match self {
             S4R8 => STAGES.0 * STAGE,
-            _ => self.rows(tile) * (tile.depth() + 4),
+            _ => self.rows(tile) * (tile.depth + 4),
         }
     }
 
     /// Returns true if a kernel can have this shape for a tile.
-    fn suits(self, tile: &UnitTile) -> bool {
+    fn suits(self, tile: TileExtent) -> bool {
         match self {
-            S4R8 => tile.products.iter().all(|product| product.depth % STAGE_TERMS == 0),
+            S4R8 => tile.has_rings,
             _ => self.rows(tile) <= MAX_ROWS,
         }
     }
@@ -105,8 +115,8 @@ impl Shape {
 const FURTHER_TILE: f32 = 0.4;
 
 /// Returns the shapes of a tile for which `floats` floats of shared memory hold the rows.
-pub(crate) fn offered(tile: &UnitTile, floats: u32) -> impl Iterator<Item = Shape> {
-    let suit = tile.shapes.iter().copied().filter(|shape| shape.suits(tile));
+pub(crate) fn offered(tile: TileExtent, floats: u32) -> impl Iterator<Item = Shape> {
+    let suit = tile.shapes.iter().copied().filter(move |shape| shape.suits(tile));
     suit.filter(move |shape| shape.floats(tile) <= floats)
 }
 
@@ -117,18 +127,18 @@ pub(crate) fn stages(floats: u32) -> u32 {
 
 /// Returns the floats of shared memory that hold the rows of the smallest shape of a tile, and
 /// those that hold all that make it fast.
-pub(crate) fn room(tile: &UnitTile) -> (u32, u32) {
-    let suit = || tile.shapes.iter().filter(|shape| shape.suits(tile));
+pub(crate) fn room(tile: TileExtent) -> (u32, u32) {
+    let suit = || tile.shapes.iter().filter(move |shape| shape.suits(tile));
     let least = suit().map(|shape| shape.floats(tile)).min().unwrap_or(u32::MAX);
     let ring = if suit().any(|&shape| shape == S4R8) { ROOM.0 * STAGE } else { 0 };
-    (least, ring.max(ROOM.1 * (tile.depth() + 4)).max(least))
+    (least, ring.max(ROOM.1 * (tile.depth + 4)).max(least))
 }
 
 /// Returns the fastest of some shapes for `rows` rows of a block.
-pub(crate) fn fastest(tile: &UnitTile, offered: &[Shape], rows: u32) -> Option<Shape> {
+pub(crate) fn fastest(tile: TileExtent, offered: &[Shape], rows: u32) -> Option<Shape> {
     let time = |shape: Shape| {
         let tiles = rows.div_ceil(shape.rows(tile));
-        let terms = tiles * shape.rows(tile) * tile.width() * tile.depth();
+        let terms = tiles * shape.rows(tile) * tile.width * tile.depth;
         terms as f32 * shape.cost() + tiles as f32 * FURTHER_TILE
     };
     offered.iter().copied().min_by(|&a, &b| time(a).total_cmp(&time(b)))

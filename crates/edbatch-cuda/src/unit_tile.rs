@@ -13,7 +13,7 @@ use edbatch_layout::{Base, CellStep, Mode, Place, Program, RowKernel, RowStep, W
 use super::device::{AHEAD_BYTES, ROW_BYTES};
 use super::phase_table::PhaseEntry;
 use super::phases::recomputed;
-use super::shapes::{self, Shape};
+use super::shapes::{self, STAGE_TERMS, Shape, TileExtent};
 
 /// The minimum depth of a product, and the maximum number of products and of columns of a unit.
 const MIN_DEPTH: u32 = 64;
@@ -32,7 +32,7 @@ pub(crate) struct UnitTile {
     pub(crate) products: Vec<TileProduct>,
     /// The parameters that steps read, from these elements on.
     pub(crate) constants: Vec<(Weight, u32)>,
-    /// What else steps read of a row, an element for each unit.
+    /// Other elements of a row that steps read, one for each unit.
     pub(crate) loads: Vec<Load>,
     pub(crate) lines: Vec<Line>,
     /// The shapes that its kernel has.
@@ -65,7 +65,7 @@ pub(crate) enum Value {
     Local(usize),
 }
 
-/// What the steps do with the sums. Sums and the outputs of programs are local values, by number.
+/// A statement after the products. Sums and outputs of programs are local values, by number.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Line {
     Sum { product: usize, column: usize, before: Option<Value> },
@@ -88,13 +88,20 @@ impl UnitTile {
         // Half a block if a whole one leaves no room for rows.
         for block in [16, 8] {
             tile.block = block;
-            let rows = ROW_BYTES.max(size_of::<f32>() * shapes::room(&tile).0 as usize);
+            let rows = ROW_BYTES.max(size_of::<f32>() * shapes::room(tile.extent()).0 as usize);
             let weights = size_of::<f32>() * tile.size() as usize;
             if AHEAD_BYTES + weights + rows <= shared_bytes {
                 return Some(tile);
             }
         }
         None
+    }
+
+    /// Returns the sizes that decide about its shapes.
+    pub(crate) fn extent(&self) -> TileExtent {
+        let has_rings = self.products.iter().all(|product| product.depth % STAGE_TERMS == 0);
+        let (width, depth, shapes) = (self.width(), self.depth(), self.shapes);
+        TileExtent { width, depth, has_rings, shapes }
     }
 
     /// Returns the number of columns of a unit block.

@@ -19,9 +19,9 @@ use crate::{Failure, root};
 /// 1,392 are graphs as arrays, in Rust, in Python and in lines of files; 80 find the free ranges of
 /// deep graphs, 75 reserve the rows of large inputs, 11 name pointers of Git LFS, 3 mark
 /// what needs a feature, 31 read float64 at the speed of float32, name replaced or missing folders,
-/// and say which gradients are missing. 868 are unit tiles on devices: which phases they are, their
+/// and say which gradients are missing. 883 are unit tiles on devices: which phases they are, their
 /// shapes and costs, their place on groups of blocks, packed weights, and generated code.
-const MAX_LIBRARIES: usize = 75_746;
+const MAX_LIBRARIES: usize = 75_761;
 
 /// The limit for `benches`, so that the measurements stay much smaller than the libraries. The
 /// store of its plain backend, which sessions need, has 45 lines.
@@ -29,8 +29,8 @@ const MAX_BENCHES: usize = 13_545;
 
 /// The limit for the workspace with its tests, so that moving code does not escape the count.
 /// 682 of them are the examples `derivations` and `plans` with their tests, 170 are `cargo xtask
-/// release` and the checks for other systems. 1,287 are unit tiles with their tests.
-const MAX_WORKSPACE: usize = 135_500;
+/// release` and the checks for other systems. 1,302 are unit tiles with their tests.
+const MAX_WORKSPACE: usize = 135_515;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {

@@ -86,8 +86,8 @@ fn weights_that_do_not_fit_are_streamed() {
 fn the_fastest_shape_depends_on_the_rows() {
     let tile = tile(0, 256, 4, 512);
     let shape = |rows, floats| {
-        let offered: Vec<_> = offered(&tile, floats).collect();
-        fastest(&tile, &offered, rows).map(|shape| format!("{shape:?}"))
+        let offered: Vec<_> = offered(tile.extent(), floats).collect();
+        fastest(tile.extent(), &offered, rows).map(|shape| format!("{shape:?}"))
     };
     for (rows, expected) in [
         (1, "P2R1"),
@@ -98,7 +98,7 @@ fn the_fastest_shape_depends_on_the_rows() {
         (64, "P4R4"),
         (128, "S4R8"),
     ] {
-        assert_eq!(shape(rows, room(&tile).1).as_deref(), Some(expected), "{rows} rows");
+        assert_eq!(shape(rows, room(tile.extent()).1).as_deref(), Some(expected), "{rows} rows");
     }
     // Sixteen rows do not fit.
     assert_eq!(shape(128, 16 * 516 - 1).as_deref(), Some("P2R2"));

@@ -84,13 +84,13 @@ fn every_shape_has_the_bits_of_the_cpu() {
     for (number, sizes) in SIZES.into_iter().enumerate() {
         let tile = tile(sizes);
         let subject = Sums::new(&tile, &mut random);
-        for shape in offered(&tile, u32::MAX).collect::<Vec<Shape>>() {
+        for shape in offered(tile.extent(), u32::MAX).collect::<Vec<Shape>>() {
             for &count in &rows {
                 let blocks = 1 + random.below(tile.blocks() as usize);
                 let each = tile.blocks().div_ceil(blocks as u32) * tile.size();
                 let blocks =
                     if 4 * each as usize <= RESIDENT { blocks } else { tile.blocks() as usize };
-                let what = [number as u32, shape as u32, shape.rows(&tile)];
+                let what = [number as u32, shape as u32, shape.rows(tile.extent())];
                 subject.check(&tile, (count, blocks), what, &run, &mut random);
                 *ran.entry(shape as u32).or_insert(0) += 1;
             }

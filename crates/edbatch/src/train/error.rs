@@ -112,11 +112,11 @@ pub enum TrainError {
     /// The gradients of outputs do not have the shape of the outputs.
     #[error("expected gradients of all that `forward` returned: {expected} {what}, got {got}")]
     GradientsOfInputs {
-        /// What is counted: inputs, rows of an input, or elements of a row.
+        /// Inputs, rows of an input, or elements of a row: these are counted.
         what: String,
-        /// How many `forward` returned.
+        /// Their number in the results of `forward`.
         expected: usize,
-        /// How many gradients there are.
+        /// Their number in the gradients.
         got: usize,
     },
     /// The gradients of parameters do not have the shapes of the parameters.
