@@ -84,11 +84,9 @@ impl Init {
         let model = Zoo::new(&config, &counted.lexicon).map_err(Failure::new)?;
         // Three copies: the weights, their bytes, and the file contents.
         memory::check(&format!("this {}", self.model), 3 * bytes(model.network()), self.memory)?;
-        let before = self.dir.join(Folder::WEIGHTS).exists();
         self.write(&config, &counted.lexicon, model.network())
             .map_err(|error| Failure::writing(&self.dir, &error))?;
-        let replaced = if before { "; replaced the weights that were there" } else { "" };
-        eprintln!("edbatch: {}{replaced}", summary(&counted));
+        eprintln!("edbatch: {}", summary(&counted));
         Ok(())
     }
 

@@ -187,7 +187,7 @@ fn limited_memory_ends_searches_and_learning_without_a_signal() {
         "learn graph.txt --output p.json --episodes 24",
         "schedule large.txt --policy critical",
     ] {
-        for limit in [45_000, 47_000, 48_000, 50_000, 57_000, 73_000, 113_000] {
+        for limit in [45_300, 47_300, 48_300, 50_300, 57_300, 73_300, 113_300] {
             let script = format!("ulimit -v {limit} && exec \"$0\" {command}");
             let mut shell = std::process::Command::new("sh");
             shell.args(["-c", &script, env!("CARGO_BIN_EXE_edbatch")]).current_dir(&scratch.0);
