@@ -179,6 +179,15 @@ fn limited_memory_ends_searches_and_learning_without_a_signal() {
     let scratch = Scratch::new("searches-memory");
     scratch.write("graph.txt", lattices(1, 40));
     scratch.write("large.txt", lattices(1, 1200));
+    let limited = |kilobytes: u32, command: &str| {
+        let script = format!("ulimit -v {kilobytes} && exec \"$0\" {command}");
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_edbatch")]).current_dir(&scratch.0);
+        (shell.output().unwrap(), script)
+    };
+    // The program starts from some limit on, which depends on its size.
+    let starts = |&limit: &u32| limited(limit, "--version").0.status.success();
+    let start = (30_000..).step_by(250).find(starts).unwrap();
     let mut ended = [0, 0];
     for command in [
         "schedule graph.txt --policy beam:1000000",
@@ -187,11 +196,8 @@ fn limited_memory_ends_searches_and_learning_without_a_signal() {
         "learn graph.txt --output p.json --episodes 24",
         "schedule large.txt --policy critical",
     ] {
-        for limit in [45_300, 47_300, 48_300, 50_300, 57_300, 73_300, 113_300] {
-            let script = format!("ulimit -v {limit} && exec \"$0\" {command}");
-            let mut shell = std::process::Command::new("sh");
-            shell.args(["-c", &script, env!("CARGO_BIN_EXE_edbatch")]).current_dir(&scratch.0);
-            let output = shell.output().unwrap();
+        for limit in [2_000, 4_000, 5_000, 7_000, 14_000, 30_000, 70_000] {
+            let (output, script) = limited(start + limit - 4_000, command);
             let message = String::from_utf8_lossy(&output.stderr);
             let code = output.status.code().unwrap_or_else(|| panic!("{script}: {output:?}"));
             let is_error = code == 1 && message.contains("out of memory");
