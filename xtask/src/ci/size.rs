@@ -29,8 +29,8 @@ const MAX_BENCHES: usize = 13_545;
 
 /// The limit for the workspace with its tests, so that moving code does not escape the count.
 /// 682 of them are the examples `derivations` and `plans` with their tests, 170 are `cargo xtask
-/// release` and the checks for other systems. 1,302 are unit tiles with their tests.
-const MAX_WORKSPACE: usize = 135_510;
+/// release` and the checks for other systems. 1,325 are unit tiles with their tests.
+const MAX_WORKSPACE: usize = 135_533;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {
