@@ -23,7 +23,7 @@
 //! - A *team* is a set of thread blocks that run one plan together, one block per SM (streaming
 //!   multiprocessor). The blocks of a team synchronise at a barrier after each wave.
 //! - A *group* is the blocks of a team that hold all *resident weights* once: these stay in shared
-//!   memory while a plan runs. Each of its blocks, a *slice*, holds those of some units.
+//!   memory while a plan runs. Each of its blocks, a *slice*, holds the weights of some units.
 //! - A *unit tile* is a tile of a job with resident weights, whose sums stay in registers.
 //! - A *superstep* is the code of a kernel between two barriers of a block.
 //!

@@ -60,7 +60,7 @@ impl EmulatedDevice {
         Self(Arc::new(Emulated::new(seed).with_size(sms, resident_bytes)))
     }
 
-    /// A device on which unit tiles have the shape of this number from 1 to 5, if it fits.
+    /// A device on which all unit tiles have the shape of a number (1 to 5), or the fastest (0).
     #[must_use]
     pub fn with_shape(seed: u32, shape: u32) -> Self {
         Self(Arc::new(Emulated::new(seed).with_shape(shape)))

@@ -95,8 +95,8 @@ pub(crate) struct Place {
 
 impl Placement {
     /// Places unit tiles on the smallest groups that hold all weights and leave room for the rows
-    /// of each shape. If there are none, takes the smallest that leave room for some rows; else the
-    /// largest, and streams some of the weights.
+    /// of each shape; or on the smallest that leave room for some rows; or on the largest, and
+    /// streams the other weights.
     pub(crate) fn new(tiles: &[&UnitTile], phases: usize, sms: u32, shared_bytes: usize) -> Self {
         let floats = (shared_bytes.saturating_sub(AHEAD_BYTES) / size_of::<f32>()) as u32;
         let sizes = || GROUPS.into_iter().filter(|&size| size < sms).chain([sms]);

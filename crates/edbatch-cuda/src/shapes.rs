@@ -1,7 +1,7 @@
 //! The shapes of unit tiles: which of them a kernel has, which fit on a device, and which is the
 //! fastest for a number of rows.
 //!
-//! The names are those of the measured prototypes: P for rows that are whole in shared memory, S
+//! Their names come from the measured prototypes: P for rows that are whole in shared memory, S
 //! for rows that pass through a ring; then the columns and the rows of a thread.
 
 /// The sizes of a unit tile that decide about its shapes.

@@ -139,8 +139,8 @@ impl<M> TeamPool<M> {
     }
 
     /// Waits for free SMs, takes a team for each part, and sets the part's fields that depend on
-    /// the team. Returns the blocks of a team: all groups of the device are shared evenly by the
-    /// launches that run or wait, and those of a launch by its parts.
+    /// the team. Returns the blocks of a team: the launches that run or wait share the groups of
+    /// the device evenly, and the parts of a launch share its groups.
     fn take<D: Device<Memory = M>>(
         &self,
         device: &D,

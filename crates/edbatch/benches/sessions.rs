@@ -3,7 +3,7 @@
 //!
 //! Clauses follow from two earlier ones, as in a prover, and have a score each. A session adds some
 //! of them, runs, fetches the scores, and releases what is no longer read. The engine is given the
-//! rows of earlier clauses, and returns those of new ones, as without sessions. All figures are in
+//! rows of earlier clauses and returns new rows, as without sessions. All figures are in
 //! nanoseconds for a call, on one thread, and medians of interleaved laps.
 
 use std::collections::VecDeque;

@@ -48,7 +48,7 @@ template <class T, class S> struct TileSums {
 };
 
 // A thread's first column, in G columns, its first row, and the first row of its warp. The address
-// of weights does not depend on bit 0 of the lane, nor that of rows on bit 1: then a load of four
+// of weights is independent of bit 0 of the lane, and the address of rows of bit 1: so a load of four
 // floats takes half the time.
 struct Lane {
     u32 column, row, first;
