@@ -76,8 +76,8 @@ impl Emulated {
         Self { properties, seed, options, team_pool, calls, launches, absent, max_bytes }
     }
 
-    /// Sets the number of SMs, and the bytes of shared memory per block besides
-    /// what all kernels need.
+    /// Sets the number of SMs, and the bytes of shared memory of a block besides what all kernels
+    /// need.
     pub(crate) fn with_size(self, sms: u32, resident_bytes: usize) -> Self {
         let shared_bytes = AHEAD_BYTES + ROW_BYTES + resident_bytes;
         let properties = Properties { sms, shared_bytes, ..self.properties };

@@ -165,7 +165,7 @@ impl<D: Device> Loaded<D> {
         }
         options.chosen_driver()?;
         let properties = device.properties();
-        let Generated { table, layout, source, placement, .. } =
+        let Generated { table, layout, source, placement } =
             Generated::new(&program, options, Some(properties), &properties.architecture);
         let kernels = device.compile(&source, options.on_compile)?;
         let packed = layout.packed(program.network(), parameters)?;
