@@ -7,7 +7,8 @@
 //! lists, rows                    those of the plan
 //! pieces of rows                 a start and a length each, for the argmax of several fields
 //! jobs                           at multiples of 16 words. Eight numbers: phase, calls, out,
-//!                                scratch, slices, operands, 0, 0; then two numbers an operand
+//!                                scratch, slices, operands, the calls of a tile, 0; then two
+//!                                numbers an operand
 //! copies                         four numbers each: what, then three that depend on it
 //! ```
 //!
@@ -15,8 +16,8 @@
 //! index of a list of starts and [`LIST`] or [`FOLDED`]; or, for any number of rows, the indices of
 //! the lists of ends and of rows.
 //!
-//! A job is a [phase](crate::Phase) of a step. The blocks of a team divide it: into tiles of
-//! [`TILE`] calls and slices of its units ([`slices`](crate::PhaseEntry::slices)). No two jobs of a
+//! A job is a [phase](crate::Phase) of a step. The blocks of a team divide it: into tiles of calls
+//! and slices of its units ([`slices`](crate::PhaseEntry::slices)). No two jobs of a
 //! wave depend on each other, and a block finds its share of a job with at most four operands
 //! without loads that depend on each other, so it loads what it needs for later waves ahead
 //! (`kernels/ahead.h`).
@@ -39,6 +40,9 @@ use crate::waves::WaveFinder;
 
 /// The maximum number of calls of a tile.
 pub const TILE: u32 = 16;
+
+/// The maximum number of calls of a tile of [large products](crate::PhaseEntry::is_large).
+pub const LARGE_TILE: u32 = 64;
 
 /// The words of the head, of a wave and of a copy.
 const ENTRY: usize = 4;

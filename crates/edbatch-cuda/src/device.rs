@@ -8,13 +8,14 @@ use super::compilation::OnCompile;
 use super::team_pool::TeamPool;
 
 /// The headers that a source may include, by name.
-pub(crate) const HEADERS: [(&str, &str); 12] = [
+pub(crate) const HEADERS: [(&str, &str); 13] = [
     ("ahead.h", include_str!("kernels/ahead.h")),
     ("barrier.h", include_str!("kernels/barrier.h")),
     ("block.h", include_str!("kernels/block.h")),
     ("copies.h", include_str!("kernels/copies.h")),
     ("functions.h", include_str!("kernels/functions.h")),
     ("job.h", include_str!("kernels/job.h")),
+    ("large.h", include_str!("kernels/large.h")),
     ("outputs.h", include_str!("kernels/outputs.h")),
     ("small.h", include_str!("kernels/small.h")),
     ("steps.h", include_str!("kernels/steps.h")),
@@ -26,7 +27,7 @@ pub(crate) const HEADERS: [(&str, &str); 12] = [
 /// Bytes of shared memory before the resident weights of a block, and the minimum number of bytes
 /// for rows after them: `AHEAD` and `ROWS` of `kernels/block.h`.
 pub(crate) const AHEAD_BYTES: usize = 4 * 944;
-pub(crate) const ROW_BYTES: usize = 4 * 16 * (512 + 4);
+pub(crate) const ROW_BYTES: usize = 4 * 2 * (64 * 36 + 32 * 64);
 
 /// The maximum number of plans of a launch: `MAX_PARTS` of `kernels/team.h`.
 pub(crate) const MAX_PARTS: usize = 32;
@@ -112,11 +113,12 @@ pub(crate) struct Arguments {
 pub(crate) struct TeamArguments {
     /// The address of the table of a [`Placement`](super::place::Placement).
     pub(crate) places: u64,
-    /// The number of blocks of a team and of a group of it, and the floats of resident weights of a
-    /// block.
+    /// The number of blocks of a team and of a group of it, and the floats of shared memory of a
+    /// block: of resident weights, and after them.
     pub(crate) blocks: u32,
     pub(crate) slices: u32,
     pub(crate) resident: u32,
+    pub(crate) room: u32,
     /// A plan for each team.
     pub(crate) parts: [TeamPart; MAX_PARTS],
 }

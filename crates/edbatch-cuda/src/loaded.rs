@@ -11,7 +11,7 @@ use super::binary::ResourceUsage;
 use super::command_list::CommandList;
 use super::compilation::OnCompile;
 use super::device::{Arguments, Device, MemorySide, Properties, Source, TeamPart};
-use super::phase_table::PhaseTable;
+use super::phase_table::{PhaseTable, SMS};
 use super::place::{Placement, recurrent};
 use super::shapes::shared_bytes;
 use super::source::{Tiles, source};
@@ -121,11 +121,13 @@ impl Generated {
         properties: Option<&Properties>,
         architecture: &str,
     ) -> Self {
-        let mut table = PhaseTable::new(program);
+        let is_exact = options.precision == DevicePrecision::Exact;
+        let sms = properties.map_or(SMS, |device| device.sms);
+        let mut table = PhaseTable::with_products(program, is_exact, sms);
         let mut layout = WeightLayout::new(program, &table);
         let known = shared_bytes(architecture).or(properties.map(|device| device.shared_bytes));
         let mut all = Vec::new();
-        if options.precision == DevicePrecision::Exact {
+        if is_exact {
             let recurrent = recurrent(program, &table).into_iter();
             let entries = recurrent.map(|(phase, _)| (phase, &table.entries()[phase]));
             all.extend(entries.filter_map(|own| UnitTile::of(program, own, known.unwrap_or(0))));

@@ -3,13 +3,20 @@
 
 use std::ops::Range;
 
-use edbatch_graph::Kind;
-use edbatch_layout::{CellPart, Program, Step};
+use edbatch_graph::{Kind, Network};
+use edbatch_layout::{CellPart, CellPlan, CellStep, Program, Step};
 
-use crate::phases::{Phase, phases};
+use crate::command_list::TILE;
+use crate::phases::{Phase, is_aligned, phases, whole_row};
+use crate::shapes;
 
-/// The approximate number of columns of a job: half the number of threads of a block.
+/// The approximate number of columns of a slice: half the number of threads of a block.
 const COLUMNS: u32 = 128;
+
+/// The minimum depth and number of columns of large products, and the columns of a slice of them:
+/// the width of a tile of `kernels/large.h`.
+const MIN_LARGE: (u32, u32) = (16, 32);
+const LARGE_COLUMNS: u32 = 64;
 
 /// All phases of a program's cells and of their parts, by number.
 #[derive(Clone, Debug)]
@@ -17,7 +24,12 @@ pub struct PhaseTable {
     entries: Vec<PhaseEntry>,
     /// For each cell and each [`CellPart`] of it: the numbers of the part's phases.
     parts: Vec<[Range<u32>; 3]>,
+    /// The SMs of the device, which decide about the size of tiles.
+    sms: u32,
 }
+
+/// The SMs of a device that is not known: an H100.
+pub(crate) const SMS: u32 = 132;
 
 /// A phase of a cell.
 #[derive(Clone, PartialEq, Debug)]
@@ -28,15 +40,40 @@ pub struct PhaseEntry {
     pub part: CellPart,
     /// The steps of the part that form the phase, and their units.
     pub phase: Phase,
-    /// The number of slices into which jobs divide its [units](Phase::units). If 0, each job has
-    /// all units, and the blocks of a team divide them.
+    /// The number of slices into which jobs divide its [units](Phase::units). If 0, it runs as unit
+    /// tiles, and the blocks of a team divide its units.
     pub slices: u32,
+    /// True if its products are large: tiles have up to [`LARGE_TILE`](crate::LARGE_TILE) calls.
+    pub is_large: bool,
+}
+
+/// Returns the number of slices of a phase with large products, or `None` if it has none, or others.
+fn large_slices(network: &Network, (kind, cell): (Kind, &CellPlan), phase: &Phase) -> Option<u32> {
+    let mut slices = None;
+    for (index, &units) in phase.steps.clone().zip(&phase.units) {
+        let CellStep::Product { x, width, rows, .. } = cell.steps[index] else { continue };
+        let row = whole_row(cell, phase.steps.start..index, x, width)?;
+        let fits = is_aligned(network, kind, row)
+            && width.is_multiple_of(4)
+            && width >= MIN_LARGE.0
+            && rows >= MIN_LARGE.1;
+        let own = units.div_ceil((LARGE_COLUMNS * units / rows).max(1));
+        slices = fits.then_some(own.max(slices.unwrap_or(1)));
+        slices?;
+    }
+    slices
 }
 
 impl PhaseTable {
-    /// Numbers the phases of all cells of a program.
+    /// Numbers the phases of all cells of a program, with exact products.
     #[must_use]
     pub fn new(program: &Program) -> Self {
+        Self::with_products(program, true, SMS)
+    }
+
+    /// Numbers the phases of all cells of a program, for a device with `sms` SMs; if `large`, with
+    /// large products.
+    pub(crate) fn with_products(program: &Program, large: bool, sms: u32) -> Self {
         let (mut entries, mut parts) = (Vec::new(), Vec::new());
         for kind in (0..program.cells().len()).map(Kind::new) {
             parts.push([CellPart::Whole, CellPart::Prologue, CellPart::Body].map(|part| {
@@ -47,18 +84,23 @@ impl PhaseTable {
                 let runs = by_table.is_none_or(|by_table| by_table == (part != CellPart::Whole));
                 if let Some(plan) = program.part(kind, part).filter(|_| runs) {
                     entries.extend(phases(program.network(), plan).into_iter().map(|phase| {
-                        let written = plan.steps[phase.steps.clone()]
-                            .iter()
-                            .map(|step| step.writes().iter().map(|(_, width)| width).sum::<u32>());
+                        let of_large = large_slices(program.network(), (kind, plan), &phase);
+                        let of_large = of_large.filter(|_| large);
                         let least = phase.units.iter().copied().min().unwrap_or(1);
-                        let slices = written.max().unwrap_or(1).div_ceil(COLUMNS).clamp(1, least);
-                        PhaseEntry { cell: kind, part, phase, slices }
+                        let slices = of_large.unwrap_or_else(|| {
+                            let written = plan.steps[phase.steps.clone()]
+                                .iter()
+                                .map(|step| step.writes().iter().map(|of| of.1).sum::<u32>());
+                            written.max().unwrap_or(1).div_ceil(COLUMNS)
+                        });
+                        let (slices, is_large) = (slices.clamp(1, least), of_large.is_some());
+                        PhaseEntry { cell: kind, part, phase, slices, is_large }
                     }));
                 }
                 first..entries.len() as u32
             }));
         }
-        Self { entries, parts }
+        Self { entries, parts, sms }
     }
 
     /// Returns the phases, by number.
@@ -73,6 +115,12 @@ impl PhaseTable {
     /// If `number` is out of range.
     pub fn leave_undivided(&mut self, number: usize) {
         self.entries[number].slices = 0;
+    }
+
+    /// Returns the calls of a tile of a job with `calls` calls, unless it runs as unit tiles.
+    pub(crate) fn tile(&self, number: u32, calls: u32) -> u32 {
+        let entry = &self.entries[number as usize];
+        if entry.is_large { shapes::large_tile(calls, entry.slices, self.sms) } else { TILE }
     }
 
     /// Returns the numbers of the phases that a step of a plan runs.

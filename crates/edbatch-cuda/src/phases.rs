@@ -21,7 +21,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use edbatch_graph::{Network, Reduction};
+use edbatch_graph::{Kind, Network, Reduction};
 use edbatch_layout::{Base, CellPlan, CellStep, Mode, Place, RowKernel, RowStep};
 
 /// Consecutive steps of a cell. Thread blocks can compute their units independently of each other.
@@ -126,6 +126,45 @@ fn of_arguments(step: &CellStep) -> Option<(Place, u32)> {
         }
         _ => None,
     }
+}
+
+/// Returns the place of the row of a product, if it is in memory as a whole: not computed again by
+/// each block, unless all of it is copied from a place.
+pub(crate) fn whole_row(
+    cell: &CellPlan,
+    steps: Range<usize>,
+    x: Place,
+    width: u32,
+) -> Option<Place> {
+    match recomputed(cell, steps, x, width).as_slice() {
+        [] => Some(x),
+        [(_, writer)] => copied(&cell.steps[*writer], x),
+        _ => None,
+    }
+}
+
+/// Returns the place from which a step copies the columns at `x`, if it copies.
+pub(crate) fn copied(step: &CellStep, x: Place) -> Option<Place> {
+    match *step {
+        CellStep::Rows(RowStep { kernel: RowKernel::Copy, from: [from, _], out, .. }) => {
+            let offset = (from.offset + x.offset).checked_sub(out.offset)?;
+            Some(Place { offset, ..from })
+        }
+        _ => None,
+    }
+}
+
+/// Returns true if the rows at a place begin at multiples of four floats.
+pub(crate) fn is_aligned(network: &Network, cell: Kind, place: Place) -> bool {
+    let row = match place.base {
+        Base::Table(table) => {
+            let table = &network[cell].tables()[usize::from(table)];
+            let dims = table.parameter.map(|id| &network.parameter(id).dims);
+            dims.and_then(|dims| dims.last()).copied().unwrap_or(1)
+        }
+        _ => 4,
+    };
+    row.is_multiple_of(4) && place.offset.is_multiple_of(4)
 }
 
 /// Returns the number of units of a step.

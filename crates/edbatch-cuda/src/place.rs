@@ -146,9 +146,8 @@ impl Placement {
             starts.push(fits.then_some(start));
         }
         let resident = taken.into_iter().max().unwrap_or(0);
-        // The rest is for rows, if there are tiles.
-        let placed = starts.iter().any(Option::is_some);
-        let rows = if placed { floats.saturating_sub(resident) } else { rows };
+        // The rest is for rows.
+        let rows = floats.saturating_sub(resident).max(rows);
         let mut places = vec![None; phases];
         for (tile, start) in tiles.iter().zip(starts) {
             let slices = divided[tile.phase].clone();

@@ -4,6 +4,8 @@
 //! Their names come from the measured prototypes: P for rows that are whole in shared memory, S
 //! for rows that pass through a ring; then the columns and the rows of a thread.
 
+use crate::command_list::{LARGE_TILE, TILE};
+
 /// The sizes of a unit tile that decide about its shapes.
 #[derive(Clone, Copy)]
 pub(crate) struct TileExtent {
@@ -132,6 +134,21 @@ pub(crate) fn room(tile: TileExtent) -> (u32, u32) {
     let least = suit().map(|shape| shape.floats(tile)).min().unwrap_or(u32::MAX);
     let ring = if suit().any(|&shape| shape == S4R8) { ROOM.0 * STAGE } else { 0 };
     (least, ring.max(ROOM.1 * (tile.depth + 4)).max(least))
+}
+
+/// The calls of tiles of large products, and the time of their multiply-adds, in µs each: estimated
+/// from the measured shapes.
+const LARGE_TILES: [(u32, f32); 2] = [(LARGE_TILE, 6.8e-6), (TILE, 9.5e-6)];
+
+/// Returns the number of calls for which tiles of large products are the fastest, of a job with
+/// `calls` calls and `slices` slices on `sms` SMs.
+pub(crate) fn large_tile(calls: u32, slices: u32, sms: u32) -> u32 {
+    let time = |&(tile, cost): &(u32, f32)| {
+        let rounds = (u64::from(calls.div_ceil(tile)) * u64::from(slices)).div_ceil(sms.into());
+        rounds as f32 * tile as f32 * cost
+    };
+    let fastest = LARGE_TILES.iter().min_by(|a, b| time(a).total_cmp(&time(b)));
+    fastest.expect("there are two").0
 }
 
 /// Returns the fastest of some shapes for `rows` rows of a block.

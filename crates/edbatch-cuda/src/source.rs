@@ -42,7 +42,7 @@ pub(crate) fn source(
     precision: DevicePrecision,
 ) -> Source {
     let mut text = String::new();
-    for header in ["small", "steps", "copies", "tf32", "tile"] {
+    for header in ["steps", "copies", "tf32", "large"] {
         line!(text, "#include \"{header}.h\"");
     }
     let multiply = match precision {

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use edbatch_runtime::span;
 
 use super::CudaError;
-use super::device::{Device, MAX_PARTS, MemorySide, TEAM_BARRIER_WORDS, TeamArguments, TeamPart};
+use super::device::{
+    AHEAD_BYTES, Device, MAX_PARTS, MemorySide, TEAM_BARRIER_WORDS, TeamArguments, TeamPart,
+};
 
 /// The time that the host polls for the end of a plan before it yields to other threads.
 const SPIN: Duration = Duration::from_micros(50);
@@ -102,7 +104,9 @@ impl<M> TeamPool<M> {
     ) -> Result<(), CudaError> {
         let &TeamKernel { device, program, places, slices, resident, shared_bytes } = kernel;
         let none = [TeamPart::default(); MAX_PARTS];
-        let mut arguments = TeamArguments { places, blocks: 0, slices, resident, parts: none };
+        let room = ((shared_bytes - AHEAD_BYTES) / size_of::<f32>()) as u32 - resident;
+        let mut arguments =
+            TeamArguments { places, blocks: 0, slices, resident, room, parts: none };
         let own = &mut arguments.parts[..parts.len()];
         own.copy_from_slice(parts);
         let mut teams = [0; MAX_PARTS];

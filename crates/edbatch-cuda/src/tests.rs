@@ -105,7 +105,7 @@ impl<D: Device> Kernel<D> {
         // One wave with one job, which all blocks divide.
         let mut words = vec![1, 16, 0, 0, 16, 1, 0, 0];
         words.resize(16, 0);
-        words.extend([0, 1, 0, 0, blocks]);
+        words.extend([0, 1, 0, 0, blocks, 0, 16]);
         words.resize(32, 0);
         words.extend(commands);
         words.resize(words.len().next_multiple_of(4), 0);
@@ -157,7 +157,7 @@ const ROOM: usize = RESIDENT + (64 << 10);
 fn source(functions: &str, wave: &str) -> Source {
     let text = format!(
         "#include \"ahead.h\"\n#include \"outputs.h\"\n#include \"small.h\"\n#include \"steps.h\"\n\
-         #include \"tf32.h\"\n#include \"tile.h\"\n\n{functions}\n\n\
+         #include \"tf32.h\"\n#include \"large.h\"\n\n{functions}\n\n\
          DEVICE void wave(TeamBlock block, const Arguments& a) {{\n{wave}\n}}\n\
          DEVICE void load_weights(TeamBlock, const Arguments&) {{}}\n\
          DEVICE void run_job(TeamBlock block, Arguments a, Job, u32) {{\n\

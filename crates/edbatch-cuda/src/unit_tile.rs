@@ -12,7 +12,7 @@ use edbatch_layout::{Base, CellStep, Mode, Place, Program, RowKernel, RowStep, W
 
 use super::device::{AHEAD_BYTES, ROW_BYTES};
 use super::phase_table::PhaseEntry;
-use super::phases::recomputed;
+use super::phases::{is_aligned, recomputed};
 use super::shapes::{self, STAGE_TERMS, Shape, TileExtent};
 
 /// The minimum depth of a product, and the maximum number of products and of columns of a unit.
@@ -308,16 +308,7 @@ impl<'a> Reader<'a> {
     /// Returns true if all rows of a load begin at multiples of four floats.
     fn is_aligned(&self, load: &Load) -> bool {
         let Load::Row(place) = *load else { return true };
-        let network = self.program.network();
-        let row = match place.base {
-            Base::Table(table) => {
-                let table = &network[self.entry.cell].tables()[usize::from(table)];
-                let dims = table.parameter.map(|id| &network.parameter(id).dims);
-                dims.and_then(|dims| dims.last()).copied().unwrap_or(1)
-            }
-            _ => 4,
-        };
-        row.is_multiple_of(4) && place.offset.is_multiple_of(4)
+        is_aligned(self.program.network(), self.entry.cell, place)
     }
 }
 

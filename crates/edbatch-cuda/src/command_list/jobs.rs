@@ -77,7 +77,8 @@ impl CommandList {
                     let slices = table.entries()[number as usize].slices;
                     let operands = plan.operands_of(index);
                     words.extend([number, of_step.calls, of_step.out, scratch[index]]);
-                    words.extend([slices, operands.len() as u32, 0, 0]);
+                    let tile = table.tile(number, of_step.calls);
+                    words.extend([slices, operands.len() as u32, tile, 0]);
                     words.extend(operands.iter().flat_map(|operand| match *operand {
                         Operand::Unread => [0, 0],
                         Operand::Span { first, stride } => [first, stride],

@@ -140,13 +140,13 @@ CALLED Share share_of(Ahead ahead, u32 number, u32 n) {
             if (share.job != NONE) return share.job = i, share;
             own = share.count;
         } else {
-            u32 all = (job[1] + TILE - 1) / TILE * slices;
+            u32 tile = job[6], all = (job[1] + tile - 1) / tile * slices;
             u32 next = (block.index + block.blocks - before % block.blocks) % block.blocks;
             own = next < all ? (all - next + block.blocks - 1) / block.blocks : 0;
             next += n * block.blocks;
-            u32 first = next / slices * TILE, left = job[1] - first;
+            u32 first = next / slices * tile, left = job[1] - first;
             if (n < own)
-                return {i, first, left < TILE ? left : (u32)TILE, next % slices, slices, 0, TILE};
+                return {i, first, left < tile ? left : tile, next % slices, slices, 0, tile};
             before += all;
         }
         n -= own;

@@ -13,7 +13,7 @@ enum : u32 { THREADS = 256 };
 
 // Words of shared memory of a block: of what is loaded ahead (`ahead.h`), and at least of the rows
 // of a tile. Between them are the resident weights (`tile.h`).
-enum : u32 { AHEAD = 944, ROWS = 16 * (512 + 4) };
+enum : u32 { AHEAD = 944, ROWS = 2 * (64 * 36 + 32 * 64) };
 
 // The arguments of a launch (`device.rs`), with pointers of the device.
 struct Arguments {
@@ -63,8 +63,8 @@ DEVICE u32 opaque(u32 x) {
 }
 
 struct Block {
-    // The number of floats of resident weights.
-    u32 resident;
+    // The number of floats of resident weights, and of those after them.
+    u32 resident, room;
 
     DEVICE u32* ahead() const { return (u32*)block_memory; }
     DEVICE float* weights() const { return (float*)block_memory + AHEAD; }
@@ -182,7 +182,7 @@ struct Copies {
 };
 
 struct Block {
-    u32 resident;
+    u32 resident, room;
     float* memory;
     u32* numbers;
     Shuffle* shuffle;

@@ -3,7 +3,7 @@
 #include "block.h"
 
 enum : u32 {
-    // The maximum number of calls of a tile, and of a unit tile (`tile.h`).
+    // The maximum number of calls of a tile of small products, and of a unit tile (`tile.h`).
     TILE = 16,
     UNIT_TILE = 128,
     // The most operands of a job that is loaded ahead.

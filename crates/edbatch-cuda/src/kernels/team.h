@@ -45,8 +45,9 @@ enum : u32 { MAX_PARTS = 32 };
 
 struct TeamArguments {
     const u32* places;
-    // The number of blocks of a team and of a group, and of floats of resident weights of a block.
-    u32 blocks, slices, resident;
+    // The number of blocks of a team and of a group, and of floats of shared memory of a block: of
+    // resident weights, and after them.
+    u32 blocks, slices, resident, room;
     Part parts[MAX_PARTS];
 };
 
@@ -87,7 +88,7 @@ DEVICE void section(TeamBlock block, const Part& part, u32 number) {
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 plan_kernel(const __grid_constant__ TeamArguments t) {
     const Part& part = t.parts[blockIdx.x / t.blocks];
-    TeamBlock block{{t.resident}, blockIdx.x % t.blocks, t.blocks, t.slices, t.places};
+    TeamBlock block{{t.resident, t.room}, blockIdx.x % t.blocks, t.blocks, t.slices, t.places};
     for (u32 number = 0;; ++number) {
         // Ends with the barrier of a superstep, so that thread 0 arrives after all writes.
         section(block, part, number);
@@ -128,8 +129,8 @@ extern "C" void plan_kernel(const TeamArguments* t, u32 teams, u32 bytes, u32 se
     std::vector<u32> ready;
     for (u32 i = 0; i < teams * blocks; ++i) {
         float* own = shared[i * (size_t)fours].x;
-        all.push_back(TeamBlock{{t->resident, own, &numbers[i * AHEAD], &shuffle, &copies[i]},
-                                i % blocks, blocks, t->slices, t->places});
+        Block block{t->resident, t->room, own, &numbers[i * AHEAD], &shuffle, &copies[i]};
+        all.push_back(TeamBlock{block, i % blocks, blocks, t->slices, t->places});
         if (i != absent) ready.push_back(i);
     }
     while (!ready.empty()) {

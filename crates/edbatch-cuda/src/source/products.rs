@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use edbatch_layout::{CellStep, Mode, Place, RowKernel, RowStep};
+use edbatch_layout::{CellStep, Mode, Place};
 
 use super::PhaseWriter;
-use crate::phases::recomputed;
+use crate::phases::{copied, recomputed, whole_row};
 
 impl PhaseWriter<'_> {
     /// Writes the call of the function for a product.
@@ -18,23 +18,20 @@ impl PhaseWriter<'_> {
             Mode::Add => self.rows(*out),
             Mode::From(place) => self.rows(*place),
         };
-        let (function, stack, out) = (self.multiply, self.stack(index), self.own(*out));
+        let function = if self.entry.is_large { "large" } else { self.multiply };
+        let (stack, out) = (self.stack(index), self.own(*out));
         let call = |rows: &str| {
             format!("{function}(block, j, {rows}, {stack},\n        {out}, {before});")
         };
-        let pieces = recomputed(self.cell, self.entry.phase.steps.start..index, *x, *width);
-        match pieces.as_slice() {
-            [] => line!(text, "    {}", call(&self.rows(*x))),
-            [(_, writer)] if self.copied(*writer, *x).is_some() => {
-                let from = self.copied(*writer, *x).expect("just found");
-                line!(text, "    {}", call(&self.rows(from)));
-            }
-            pieces => {
+        let before = self.entry.phase.steps.start..index;
+        match whole_row(self.cell, before.clone(), *x, *width) {
+            Some(from) => line!(text, "    {}", call(&self.rows(from))),
+            None => {
                 line!(text, "    each_part(j, {width}, [&](Job j) {{");
-                for (columns, writer) in pieces {
+                for (columns, writer) in recomputed(self.cell, before, *x, *width) {
                     let place = Place { offset: x.offset + columns.start, ..*x };
                     let own = (columns.start, columns.len() as u32, *width);
-                    self.gather(*writer, place, own, text);
+                    self.gather(writer, place, own, text);
                 }
                 line!(text, "    {}", call("no_rows()"));
                 line!(text, "    }});");
@@ -49,17 +46,6 @@ impl PhaseWriter<'_> {
         };
         let units = self.entry.phase.units[index - self.entry.phase.steps.start];
         format!("Stack{{{}ull, {rows}, {width}, {units}}}", self.weights.of_stack(weights))
-    }
-
-    /// Returns the place from which a step copies the columns at `x`, if it copies.
-    fn copied(&self, writer: usize, x: Place) -> Option<Place> {
-        match self.cell.steps[writer] {
-            CellStep::Rows(RowStep { kernel: RowKernel::Copy, from: [from, _], out, .. }) => {
-                let offset = (from.offset + x.offset).checked_sub(out.offset)?;
-                Some(Place { offset, ..from })
-            }
-            _ => None,
-        }
     }
 
     /// Writes code that computes `count` columns of a place once more, from the cell's arguments,
@@ -78,7 +64,7 @@ impl PhaseWriter<'_> {
                 self.reduce(port, from, by, (&to, "j.whole()", count), text);
             }
             _ => {
-                let from = self.copied(writer, place).expect("a copy or a reduction");
+                let from = copied(&self.cell.steps[writer], place).expect("a copy or a reduction");
                 let from = self.rows(from);
                 line!(text, "    copy(block, j.whole(), {from}, 1, 0, {to}, {count});");
             }

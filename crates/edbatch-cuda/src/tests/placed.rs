@@ -2,7 +2,7 @@
 
 use crate::device::{AHEAD_BYTES, ROW_BYTES};
 use crate::place::Placement;
-use crate::shapes::{fastest, offered, room, shapes};
+use crate::shapes::{fastest, large_tile, offered, room, shapes};
 use crate::unit_tile::{TileProduct, UnitTile};
 
 /// A tile of a phase: units, columns of each unit, terms.
@@ -35,7 +35,8 @@ fn groups_are_as_small_as_shared_memory_allows() {
     let placement = placed(&weights, 132, 99 << 10);
     assert_eq!((placement.slices, placement.resident), (132, 0));
     assert_eq!(placement.places, [None]);
-    assert_eq!(placement.shared_bytes, AHEAD_BYTES + ROW_BYTES);
+    assert_eq!(placement.shared_bytes, 99 << 10, "the rest is for rows");
+    assert_eq!(placed(&weights, 132, 1 << 10).shared_bytes, AHEAD_BYTES + ROW_BYTES);
     // The largest group has all SMs, whatever their number.
     assert_eq!(placed(&weights, 7, 640 << 10).slices, 4);
     assert_eq!(placed(&weights, 7, 512 << 10).slices, 7);
@@ -103,4 +104,15 @@ fn the_fastest_shape_depends_on_the_rows() {
     // Sixteen rows do not fit.
     assert_eq!(shape(128, 16 * 516 - 1).as_deref(), Some("P2R2"));
     assert_eq!(shape(1, 0), None);
+}
+
+/// Tiles of few calls use more SMs, those of many calls load each weight less often.
+#[test]
+fn tiles_of_large_products_use_all_sms() {
+    // The scores of 8,000 words for 64 rows are one round of 125 tiles.
+    assert_eq!(large_tile(64, 125, 132), 64);
+    // A prologue of 1,024 columns for 64 rows: 64 tiles of 16 calls, or 16 of 64.
+    assert_eq!(large_tile(64, 16, 132), 16);
+    assert_eq!(large_tile(2770, 16, 132), 64);
+    assert_eq!(large_tile(1, 125, 132), 16);
 }

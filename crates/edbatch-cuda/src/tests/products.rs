@@ -9,7 +9,14 @@ use edbatch_runtime::kernels::{
 /// operand; depth, width, units, and how it runs; the start of each row. A bias follows the
 /// weights.
 const PRODUCT: &str = "
-    Share share{0, 0, a.commands[1], block.index, block.slices, 0, TILE};
+    u32 most = a.commands[1] > TILE ? (u32)LARGE_TILE : (u32)TILE, calls = a.commands[1];
+    if (calls > most) {
+        run_tiles(block, a, Share{0, most, calls - most, block.index, block.slices, 0, most});
+        calls = most;
+    }
+    run_tiles(block, a, Share{0, 0, calls, block.index, block.slices, 0, most});";
+
+const RUN_TILES: &str = "DEVICE void run_tiles(TeamBlock block, const Arguments& a, Share share) {
     Job j(a, a.commands, share, block.ahead());
     u32 depth = a.commands[10], width = a.commands[11], units = a.commands[12];
     u32 how = a.commands[13];
@@ -27,7 +34,9 @@ const PRODUCT: &str = "
                  Own{block.shared() + half, distance(depth)}, depth - half);
             small(block, j, no_rows(), stack, output(j, width, 0), before);
         });
-    } else small(block, j, Rows(j.arena, 0), stack, out, before);";
+    } else if (how & 4) large(block, j, Rows(j.arena, 0), stack, out, before);
+    else small(block, j, Rows(j.arena, 0), stack, out, before);
+}";
 
 /// Packs weights (width, depth) as `[⌈depth / 4⌉][width][4]`. The padding is NaN and must not be
 /// read.
@@ -43,7 +52,7 @@ fn packed(weights: &[f32], width: usize, depth: usize) -> Vec<f32> {
 
 #[test]
 fn products_have_the_bits_of_the_cpu() {
-    let Some(run) = everywhere("", PRODUCT) else { return };
+    let Some(run) = everywhere(RUN_TILES, PRODUCT) else { return };
     let mut random = Random(1);
     let edges = [(1, 1, 1), (16, 13, 21), (9, 21, 13), (16, 256, 129), (3, 257, 300), (8, 600, 5)];
     let shapes: Vec<_> = edges
@@ -53,16 +62,27 @@ fn products_have_the_bits_of_the_cpu() {
             (0..60).map(|_| (1 + random.below(16), 1 + random.below(530), 1 + random.below(400))),
         )
         .collect();
-    let mut ways = [0; 4];
-    for (count, depth, width) in shapes {
+    let large =
+        [(1, 16, 32), (16, 36, 65), (17, 256, 63), (64, 32, 64), (65, 64, 130), (70, 100, 33)];
+    let shapes = shapes.into_iter().map(|shape| (shape, 0)).chain(large.map(|shape| (shape, 4)));
+    let more = (0..30)
+        .map(|_| ((1 + random.below(70), 4 * (4 + random.below(60)), 32 + random.below(100)), 4));
+    let shapes: Vec<_> = shapes.chain(more.collect::<Vec<_>>()).collect();
+    let mut ways = [0; 6];
+    for ((count, depth, width), how) in shapes {
         let weights = random.floats(width * depth, false);
         let rows = random.floats(20 * depth, true);
         let bias = random.floats(width, false);
-        let starts: Vec<u32> = (0..count).map(|_| random.below(19 * depth + 1) as u32).collect();
+        // Large products have aligned rows.
+        let start = |random: &mut Random| match how {
+            0 => random.below(19 * depth + 1) as u32,
+            _ => 4 * random.below(19 * depth / 4) as u32,
+        };
+        let starts: Vec<u32> = (0..count).map(|_| start(&mut random)).collect();
         // A unit has one column, or all columns of a gate.
         let gates = (2..=4).find(|gates| width % gates == 0).unwrap_or(1);
         let (units, blocks) = (width / gates, 1 + random.below(5));
-        let how = random.below(4);
+        let how = how + random.below(if how == 0 { 4 } else { 2 });
         ways[how] += 1;
         let out = rows.len();
         let head = [0, count, out, 0, 0, 1, 0, 0, 14, LIST, depth, width, units, how];

@@ -141,8 +141,8 @@ fn attention_has_the_bits_of_the_cpu() {
                    [&](u32 c, float x) { out[h * half + c] = x; });";
     let Some(run) = everywhere("", wave) else { return };
     let mut random = Random(8);
-    // 5,000 scores do not fit in shared memory.
-    for (count, width) in [(1, 2), (2, 30), (5, 34), (16, 32), (17, 200), (300, 600), (5000, 6)] {
+    // 9,000 scores do not fit in shared memory.
+    for (count, width) in [(1, 2), (2, 30), (5, 34), (16, 32), (17, 200), (300, 600), (9000, 6)] {
         let rows = random.floats((2 * count + 1) * width, false);
         let lefts = run((1, &[count as u32, width as u32], &[], &rows, width));
         let list = |first: usize, count: usize| -> Vec<u32> {

@@ -57,7 +57,7 @@ impl Plan {
         for wave in 0..WAVES {
             words.resize(32 + 16 * wave as usize, 0);
             let list = 32 + 16 * WAVES + wave;
-            words.extend([0, 1, wave, 0, BLOCKS, 1, 0, 0, list, u32::MAX]);
+            words.extend([0, 1, wave, 0, BLOCKS, 1, 16, 0, list, u32::MAX]);
         }
         words.resize(32 + 16 * WAVES as usize, 0);
         words.extend((0..WAVES).map(|wave| wave * BLOCKS));
@@ -204,6 +204,7 @@ fn launches_that_do_not_fit_are_errors() {
         blocks: BLOCKS,
         slices: BLOCKS,
         resident: 0,
+        room: 0,
         parts: [TeamPart::default(); crate::device::MAX_PARTS],
     };
     let shared = device.properties().shared_bytes;

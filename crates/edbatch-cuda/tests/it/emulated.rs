@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use edbatch_cuda::{CudaError, CudaOptions, EmulatedBackend, EmulatedDevice, phases};
+use edbatch_cuda::{CudaError, CudaOptions, EmulatedBackend, EmulatedDevice, PhaseTable, phases};
 use edbatch_graph::{Dag, Graph, Network, NodeId, Shape, Value};
 use edbatch_layout::{CellStyle, Program, Want};
 use edbatch_runtime::kernels::Level;
@@ -131,6 +131,58 @@ fn recurrent(seed: u64) -> Subject {
         values.push(graph.call(cell, &[call as u32 % 3], &arguments).unwrap());
     }
     Subject::of(network, graph, &mut rng)
+}
+
+/// Calls of cells with large products: of a table's row, before other calls, and of a value.
+fn large(calls: usize) -> Subject {
+    let mut rng = Random::seed_from_u64(calls as u64);
+    let mut network = Network::new();
+    let [state, scores] = [("state", 36), ("scores", 130)]
+        .map(|(name, width)| network.record(name, [("x", Shape::Vector(width))]).unwrap());
+    let start = network.initial(state, &["h0"]).unwrap();
+    let next = network.cell("next", state, |cell| {
+        let ([h], row) = (cell.one("h", state), cell.lookup("row", "table", &[5, 20]));
+        let [w, u, b] = [("w", &[36, 20][..]), ("u", &[36, 36]), ("b", &[36])]
+            .map(|(name, dims)| cell.parameter(name, dims));
+        vec![(w.matmul(row) + u.matmul(h) + b).tanh()]
+    });
+    let score = network.cell("score", scores, |cell| {
+        let [h] = cell.one("h", state);
+        let [w, b] =
+            [("v", &[130, 36][..]), ("c", &[130])].map(|(name, dims)| cell.parameter(name, dims));
+        vec![(w.matmul(h) + b).sigmoid()]
+    });
+    let (next, score, network) = (next.unwrap(), score.unwrap(), Arc::new(network));
+    let mut graph = Graph::new(network.clone());
+    for call in 0..calls {
+        let first = graph.call(next, &[call as u32 % 5], &[start]).unwrap();
+        let second = graph.call(next, &[call as u32 % 3], &[first]).unwrap();
+        graph.call(score, &[], &[second]).unwrap();
+    }
+    Subject::of(network, graph, &mut rng)
+}
+
+#[test]
+fn large_products_have_the_bits_of_the_cpu() {
+    if Level::detect() == Level::Portable {
+        return skip("this level of the CPU rounds products");
+    }
+    for (seed, calls) in (0..).zip([3, 16, 17, 70, 150]) {
+        let subject = large(calls);
+        let program = Program::new(subject.network.clone(), CellStyle::Hoisted).unwrap();
+        let program = Arc::new(program);
+        let table = PhaseTable::new(&program);
+        assert!(table.entries().iter().all(|entry| entry.is_large), "{:?}", table.entries());
+        let cpu = Cpu::new(program.clone(), &subject.parameters, Level::detect(), Precision::F32);
+        let expected = subject.run(&program, &mut cpu.unwrap()).unwrap();
+        // With room for two stages of a ring, and for four.
+        for device in [EmulatedDevice::with_size(seed, 5, 0), EmulatedDevice::new(seed)] {
+            let device = device.load(program.clone(), &subject.parameters, &CudaOptions::new());
+            let lacks = |e: &_| matches!(CudaError::of(e), Some(CudaError::NoCompiler { .. }));
+            let Some(mut device) = edbatch_testing::or_skip(device, lacks) else { return };
+            assert!(subject.run(&program, &mut device).unwrap() == expected, "{calls} calls");
+        }
+    }
 }
 
 #[test]
