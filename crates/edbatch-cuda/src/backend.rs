@@ -80,7 +80,7 @@ impl<D: Device> Cuda<D> {
         let loaded = self.loaded.clone();
         let slot = self.slot(0);
         slot.commands.write_in_waves(&loaded.program, &loaded.table, &alone, &[0], (0, &[]))?;
-        slot.reserve(&loaded)?;
+        slot.reserve(&loaded, true)?;
         self.launch([0].into_iter())
     }
 
@@ -92,16 +92,19 @@ impl<D: Device> Cuda<D> {
     }
 
     /// Launches the command lists of slots and waits until all of them have run.
-    fn launch(&mut self, slots: impl Iterator<Item = usize>) -> Result<(), BackendError> {
+    fn launch(&mut self, slots: impl Iterator<Item = usize> + Clone) -> Result<(), BackendError> {
         let Self { loaded, slots: all, parts, .. } = self;
         let device = &*loaded.device;
         parts.clear();
-        parts.extend(slots.map(|slot| {
-            let Slot { commands, memory, .. } = &all[slot];
+        parts.extend(slots.clone().map(|slot| {
+            let Slot { commands, memory, .. } = &mut all[slot];
+            let cleared = memory.arenas.begin(device);
             let device_commands = memory.device_commands.address(device);
-            TeamPart::new(commands, memory.arguments(loaded), device_commands)
+            TeamPart::new(commands, memory.arguments(loaded), device_commands, cleared)
         }));
-        Ok(device.team_pool().run(&loaded.team_kernel(), parts)?)
+        device.team_pool().run(&loaded.team_kernel(), parts)?;
+        slots.for_each(|slot| all[slot].memory.arenas.ended());
+        Ok(())
     }
 }
 
@@ -113,7 +116,7 @@ impl<D: Device> Backend for Cuda<D> {
             let rows = (given.initial.len(), given.places);
             slot.commands.write(&loaded.program, &loaded.table, plan, rows)?;
             slot.give(&*loaded.device, given)?;
-            slot.reserve(&loaded)?;
+            slot.reserve(&loaded, false)?;
         }
         self.launch(parts.iter().map(|part| part.slot))?;
         for Part { slot, plan, .. } in parts {
@@ -173,7 +176,7 @@ impl<D: Device> Backend for Cuda<D> {
         let words = |of: fn(&PlanMemory<D>) -> usize| -> usize {
             self.slots.iter().map(|slot| of(&slot.memory)).sum()
         };
-        let arena = 4 * words(|memory| memory.arena.words);
+        let arena = 4 * words(|memory| memory.arenas.words());
         let store = 4 * words(|memory| memory.store.words);
         Bytes { weights: self.loaded.weight_bytes, arena, store }
     }
@@ -213,8 +216,8 @@ impl<D: Device> Slot<D> {
     }
 
     /// Copies the command list to memory that the device can read, and allocates the other memory
-    /// of its plan.
-    fn reserve(&mut self, loaded: &Loaded<D>) -> Result<(), BackendError> {
+    /// of its plan; for a step of the last plan `again`.
+    fn reserve(&mut self, loaded: &Loaded<D>, again: bool) -> Result<(), BackendError> {
         let Self { memory, commands, .. } = self;
         let device = &*loaded.device;
         // Teams copy the list four words at a time.
@@ -222,7 +225,10 @@ impl<D: Device> Slot<D> {
         let to = memory.commands.reserve(device, words)?;
         device.host_mut(to)[..commands.words().len()].copy_from_slice(commands.words());
         memory.device_commands.reserve(device, words)?;
-        memory.arena.reserve(device, commands.arena())?;
+        match again {
+            true => memory.arenas.reserve_again(device, commands.arena())?,
+            false => memory.arenas.reserve(device, commands.arena(), loaded.waits_for_rows())?,
+        }
         memory.outputs.reserve(device, commands.outputs())?;
         memory.indices.reserve(device, commands.indices())?;
         Ok(())
@@ -259,13 +265,14 @@ impl<D: Device> PlanMemory<D> {
         let device = &*loaded.device;
         Arguments {
             commands: self.commands.address(device),
-            arena: self.arena.address(device),
+            arena: self.arenas.address(device),
             weights: device.address(&loaded.weights),
             folded: loaded.folded.as_ref().map_or(0, |memory| device.address(memory)),
             given: self.given.address(device),
             store: self.store.address(device),
             outputs: self.outputs.address(device),
             indices: self.indices.address(device),
+            ..Arguments::default()
         }
     }
 }
@@ -303,7 +310,7 @@ mod tests {
             let Loaded { program, table, device, .. } = &*loaded;
             slot.commands.write_in_waves(program, table, &plan, waves, rows).unwrap();
             slot.give(device, &given).unwrap();
-            slot.reserve(&loaded).unwrap();
+            slot.reserve(&loaded, false).unwrap();
             fork.launch([0].into_iter()).unwrap();
             fork.slot(0).find_wanted(&loaded, &plan);
             let outputs = fork.outputs(0, &plan);

@@ -3,7 +3,8 @@
 //! ```text
 //! head                           the number of waves, the number of words of a job, 0, 0
 //! waves                          four numbers each: the index of the first job, the number of
-//!                                jobs, the index of the first copy, the number of copies
+//!                                jobs ([`TILES_ONLY`]), the index of the first copy, the number of
+//!                                copies
 //! lists, rows                    those of the plan
 //! pieces of rows                 a start and a length each, for the argmax of several fields
 //! jobs                           at multiples of 16 words. Eight numbers: phase, calls, out,
@@ -46,6 +47,9 @@ pub const LARGE_TILE: u32 = 64;
 
 /// The words of the head, of a wave and of a copy.
 const ENTRY: usize = 4;
+
+/// Set in the number of jobs of a wave with unit tiles alone: `kernels/ahead.h`.
+const TILES_ONLY: u32 = 1 << 31;
 
 /// The words of a job before its operands, and the multiple that its length is of.
 const JOB: usize = 8;
@@ -125,7 +129,7 @@ impl CommandList {
         self.order.clear();
         self.order.extend((0..).zip(waves).map(|(step, &wave)| (wave, step)));
         self.order.sort_unstable();
-        self.place_scratch(program, plan)?;
+        self.place_scratch(program, table, plan)?;
         self.begin(program, table, plan)?;
         let lists = (ENTRY + ENTRY * self.waves()) as u32;
         self.write_jobs(table, plan, (lists, lists + plan.lists.len() as u32));
@@ -161,7 +165,20 @@ impl CommandList {
 
     fn wave(&self, wave: usize) -> [u32; ENTRY] {
         assert!(wave < self.waves(), "wave {wave} of {}", self.waves());
-        *self.words[ENTRY * (wave + 1)..].first_chunk().expect("each wave has an entry")
+        let entry = self.words[ENTRY * (wave + 1)..].first_chunk();
+        let [job, jobs, copy, copies] = *entry.expect("each wave has an entry");
+        [job, jobs & !TILES_ONLY, copy, copies]
+    }
+
+    /// Returns true if a wave has unit tiles alone. It needs no barrier if the wave before has unit
+    /// tiles alone too, and its own tiles wait for their rows.
+    ///
+    /// # Panics
+    /// If `wave` is out of range.
+    #[must_use]
+    pub fn has_tiles_only(&self, wave: usize) -> bool {
+        assert!(wave < self.waves(), "wave {wave} of {}", self.waves());
+        self.words[ENTRY * (wave + 1) + 1] & TILES_ONLY != 0
     }
 
     /// Returns the number of elements of the arena and scratch together.
@@ -183,16 +200,32 @@ impl CommandList {
     }
 
     /// Places the scratch of all steps after the arena.
-    fn place_scratch(&mut self, program: &Program, plan: &Plan) -> Result<(), CudaError> {
+    fn place_scratch(
+        &mut self,
+        program: &Program,
+        table: &PhaseTable,
+        plan: &Plan,
+    ) -> Result<(), CudaError> {
         self.scratch.clear();
         self.scratch.resize(plan.steps.len(), 0);
-        let mut most = plan.arena as u64;
-        // Steps of a wave run at the same time and need separate scratch. Steps of different waves
-        // do not, so the scratch of each wave starts at the end of the arena.
+        // What unit tiles store is written once, as no barrier may be between readers and writers.
+        let mut begin = plan.arena as u64;
+        for (start, step) in self.scratch.iter_mut().zip(&plan.steps) {
+            if let Some(stored) = table.stored_by_tiles(step) {
+                *start = (begin as u32).wrapping_sub(stored.start * step.calls);
+                begin += u64::from(step.calls) * stored.len() as u64;
+            }
+        }
+        let mut most = begin;
+        // Other steps of a wave run at the same time and need separate scratch. Steps of different
+        // waves do not, so the scratch of each wave starts at the same place.
         for of_wave in self.order.chunk_by(|a, b| a.0 == b.0) {
-            let mut end = plan.arena as u64;
+            let mut end = begin;
             for &(_, step) in of_wave {
                 let of_step = &plan.steps[step as usize];
+                if table.stored_by_tiles(of_step).is_some() {
+                    continue;
+                }
                 self.scratch[step as usize] = end as u32;
                 let regions = program.carried_out(of_step).regions.iter();
                 let row: u64 = regions.map(|&width| u64::from(scratch_width(width))).sum();
@@ -239,7 +272,8 @@ impl fmt::Display for CommandList {
             self.words[start as usize..][..count as usize * words].chunks_exact(words)
         };
         for wave in 0..self.waves() {
-            write!(f, "wave {wave}:")?;
+            let tiles = if self.has_tiles_only(wave) { " of unit tiles" } else { "" };
+            write!(f, "wave {wave}{tiles}:")?;
             let [job, jobs, copy, copies] = self.wave(wave);
             for job in at(job, jobs, self.job()) {
                 let (calls, out, slices) = (job[1], job[2], job[4]);

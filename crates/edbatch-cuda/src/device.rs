@@ -105,6 +105,10 @@ pub(crate) struct Arguments {
     pub(crate) outputs: u64,
     /// The argmax indices of wanted values, in host memory.
     pub(crate) indices: u64,
+    /// The team's two barriers: [`TEAM_BARRIER_WORDS`] words of device memory.
+    pub(crate) barriers: u64,
+    /// The longest time that a block waits, in nanoseconds.
+    pub(crate) timeout: u64,
 }
 
 /// The arguments of a launch of teams: `TeamArguments` of `kernels/team.h`.
@@ -119,6 +123,8 @@ pub(crate) struct TeamArguments {
     pub(crate) slices: u32,
     pub(crate) resident: u32,
     pub(crate) room: u32,
+    /// 1 if a barrier comes before every wave, or 0.
+    pub(crate) barriers: u32,
     /// A plan for each team.
     pub(crate) parts: [TeamPart; MAX_PARTS],
 }
@@ -131,14 +137,11 @@ pub(crate) struct TeamPart {
     pub(crate) arguments: Arguments,
     /// The command list in host memory.
     pub(crate) host_commands: u64,
-    /// The team's two barriers: [`TEAM_BARRIER_WORDS`] words of device memory.
-    pub(crate) barriers: u64,
     /// The word of host memory that receives the launch number when the plan is done.
     pub(crate) done: u64,
-    /// The values of the barriers' counters before the launch.
-    pub(crate) base: [u64; 2],
-    /// The timeout of a block that waits at a barrier, in nanoseconds.
-    pub(crate) timeout: u64,
+    /// An arena whose first `clear` floats the launch clears, a multiple of four.
+    pub(crate) cleared: u64,
+    pub(crate) clear: u32,
     /// The length of the command list in words, a multiple of four.
     pub(crate) words: u32,
     /// The number of waves.
@@ -151,9 +154,16 @@ pub(crate) struct TeamPart {
 
 impl TeamPart {
     /// A plan whose command list lies at `arguments.commands` in host memory and is copied to
-    /// `device_commands`.
-    pub(crate) fn new(commands: &CommandList, arguments: Arguments, device_commands: u64) -> Self {
+    /// `device_commands`. The launch clears some floats at an address.
+    pub(crate) fn new(
+        commands: &CommandList,
+        arguments: Arguments,
+        device_commands: u64,
+        (cleared, clear): (u64, u32),
+    ) -> Self {
         Self {
+            cleared,
+            clear,
             arguments: Arguments { commands: device_commands, ..arguments },
             host_commands: arguments.commands,
             words: commands.words().len().next_multiple_of(4) as u32,
@@ -201,6 +211,12 @@ pub(crate) trait Device: Send + Sync + 'static {
     /// # Errors
     /// If the memory is shorter than `words`, or the driver reports an error.
     fn fill(&self, memory: &Self::Memory, words: &[u32]) -> Result<(), CudaError>;
+
+    /// Sets all bits of memory of [`MemorySide::Device`], and waits for that.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
+    fn clear(&self, memory: &Self::Memory) -> Result<(), CudaError>;
 
     /// Copies the first `words` words of memory of [`MemorySide::Device`] to other such memory, and
     /// waits for the copy.

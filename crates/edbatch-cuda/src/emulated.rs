@@ -126,7 +126,9 @@ impl Emulated {
 
 /// `plan_kernel` of `kernels/team.h` on the host. Parameters: arguments, teams, bytes of shared
 /// memory per block, seed, and the block that never arrives at its barrier ([`NONE`] if all do).
-type LaunchTeams = unsafe extern "C" fn(*const TeamArguments, u32, u32, u32, u32);
+/// Returns 0; or, if a block waits for a float that no block writes, its wave + 1, in the upper half,
+/// and the float's place in the arena.
+type LaunchTeams = unsafe extern "C" fn(*const TeamArguments, u32, u32, u32, u32) -> u64;
 
 /// A kernel compiled for the host, in a loaded library.
 #[derive(Debug)]
@@ -172,6 +174,14 @@ impl Device for Emulated {
         // SAFETY: the allocation has at least this many words, and nothing refers to them: by the
         // contract of `Device`, no slice of `host` is in use while memory is filled.
         unsafe { memory.start.copy_from(NonNull::from(words).cast(), words.len()) };
+        Ok(())
+    }
+
+    fn clear(&self, memory: &HostMemory) -> Result<(), CudaError> {
+        self.call();
+        // SAFETY: the allocation has this many words, and by the contract of `Device` no launch
+        // accesses them.
+        unsafe { memory.start.write_bytes(0xff, memory.words) };
         Ok(())
     }
 
@@ -248,8 +258,16 @@ impl Device for Emulated {
         let (seed, absent) = (self.next_seed(), self.absent.load(Ordering::Relaxed));
         // SAFETY: the arguments have the layout of `team.h` and at least `teams` parts; by the
         // contract of `Device` the source accesses only the memory that they name.
-        unsafe { (program.launch)(arguments, teams as u32, shared_bytes as u32, seed, absent) };
-        Ok(())
+        let missing =
+            unsafe { (program.launch)(arguments, teams as u32, shared_bytes as u32, seed, absent) };
+        let (wave, place) = ((missing >> 32) as u32, missing as u32);
+        match wave.checked_sub(1) {
+            None => Ok(()),
+            Some(wave) => Err(CudaError::failed(
+                "a launch",
+                format!("wave {wave} waits for element {place} of the arena, never written"),
+            )),
+        }
     }
 
     fn is_idle(&self, _stream: usize) -> Result<bool, CudaError> {

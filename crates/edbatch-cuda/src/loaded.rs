@@ -8,7 +8,7 @@ use edbatch_layout::Program;
 use edbatch_runtime::{BackendError, Parameters};
 
 use super::binary::ResourceUsage;
-use super::command_list::CommandList;
+use super::command_list::{CommandList, scratch};
 use super::compilation::OnCompile;
 use super::device::{Arguments, Device, MemorySide, Properties, Source, TeamPart};
 use super::phase_table::{PhaseTable, SMS};
@@ -19,7 +19,7 @@ use super::store::{Key, Store};
 use super::team_pool::TeamKernel;
 use super::unit_tile::UnitTile;
 use super::weights::WeightLayout;
-use super::{CudaError, CudaOptions, DevicePrecision, nvrtc};
+use super::{CudaError, CudaOptions, DevicePrecision, Driver, nvrtc};
 
 /// A program on a device, shared by all slots and forks on that device.
 pub(super) struct Loaded<D: Device> {
@@ -35,6 +35,7 @@ pub(super) struct Loaded<D: Device> {
     /// The placement of the program on teams, and its table on the device.
     placement: Placement,
     places: D::Memory,
+    driver: Driver,
 }
 
 /// A program's generated source, before it is compiled.
@@ -142,9 +143,13 @@ impl Generated {
             shape.into_iter().for_each(|shape| own.force(shape));
             own
         });
-        for (phase, place) in placement.iter().flat_map(|all| all.places.iter().enumerate()) {
-            if place.is_some() {
-                table.leave_undivided(phase);
+        for tile in tiles.phases() {
+            let places = placement.as_ref().map(|all| &all.places[tile.phase]);
+            if places.is_some_and(Option::is_some) {
+                let entry = &table.entries()[tile.phase];
+                let cell = program.part(entry.cell, entry.part).expect("it has phases");
+                let stored = tile.scratch(&scratch(cell).0);
+                table.run_as_unit_tiles(tile.phase, stored);
             }
         }
         Self { table, layout, source, placement }
@@ -165,7 +170,7 @@ impl<D: Device> Loaded<D> {
             let why = Box::<dyn Error + Send + Sync>::from(why);
             return Err(BackendError::Other(why.into()));
         }
-        options.chosen_driver()?;
+        let driver = options.chosen_driver()?;
         let properties = device.properties();
         let Generated { table, layout, source, placement } =
             Generated::new(&program, options, Some(properties), &properties.architecture);
@@ -187,6 +192,7 @@ impl<D: Device> Loaded<D> {
             weight_bytes,
             placement,
             places,
+            driver,
         };
         loaded.fold_tables()?;
         Ok(loaded)
@@ -201,7 +207,14 @@ impl<D: Device> Loaded<D> {
             slices: self.placement.slices,
             resident: self.placement.resident,
             shared_bytes: self.placement.shared_bytes,
+            barriers: self.driver == Driver::Barriers,
         }
+    }
+
+    /// Returns true if unit tiles wait for each row until it is written, so that plans need cleared
+    /// arenas.
+    pub(super) fn waits_for_rows(&self) -> bool {
+        self.driver == Driver::Teams && self.placement.places.iter().any(Option::is_some)
     }
 
     /// Computes the program's folded tables.
@@ -226,7 +239,7 @@ impl<D: Device> Loaded<D> {
             weights: device.address(&self.weights),
             ..Arguments::default()
         };
-        let part = TeamPart::new(&commands, arguments, device.address(&device_commands));
+        let part = TeamPart::new(&commands, arguments, device.address(&device_commands), (0, 0));
         device.team_pool().run(&self.team_kernel(), &[part])?;
         self.weight_bytes += 4 * commands.arena();
         self.folded = Some(folded);

@@ -13,7 +13,7 @@ pub(super) struct PlanMemory<D: Device> {
     /// The device's copy of the command list.
     pub(super) device_commands: Buffer<D>,
     pub(super) given: Buffer<D>,
-    pub(super) arena: Buffer<D>,
+    pub(super) arenas: Arenas<D>,
     /// Rows that outlive a plan.
     pub(super) store: Buffer<D>,
     pub(super) outputs: Buffer<D>,
@@ -26,11 +26,91 @@ impl<D: Device> PlanMemory<D> {
             commands: Buffer::new(MemorySide::Host, "a command list in pinned memory"),
             device_commands: Buffer::new(MemorySide::Device, "a command list on the device"),
             given: Buffer::new(MemorySide::Host, "given rows in pinned memory"),
-            arena: Buffer::new(MemorySide::Device, "the arena of a mini-batch on the device"),
+            arenas: Arenas::new(),
             store: Buffer::new(MemorySide::Device, "the stored values on the device"),
             outputs: Buffer::new(MemorySide::Host, "outputs in pinned memory"),
             indices: Buffer::new(MemorySide::Host, "outputs in pinned memory"),
         }
+    }
+}
+
+/// The arenas of a slot. Plans use them in turn if readers wait for each row until it is written:
+/// then a plan needs an arena without old values, and its launch clears those of the plan before.
+pub(super) struct Arenas<D: Device> {
+    both: [Buffer<D>; 2],
+    /// The arena of the last plan, and the floats that it has used of it.
+    current: usize,
+    used: usize,
+    /// The floats of each arena that may have been written since it was cleared, or `None` for all;
+    /// and the same after the launch that has begun, if it ends well.
+    written: [Option<usize>; 2],
+    after: [Option<usize>; 2],
+}
+
+/// The most floats that a launch clears.
+const MAX_CLEARED: usize = 1 << 30;
+
+impl<D: Device> Arenas<D> {
+    fn new() -> Self {
+        let arena = || Buffer::new(MemorySide::Device, "the arena of a mini-batch on the device");
+        Self { both: [arena(), arena()], current: 0, used: 0, written: [None; 2], after: [None; 2] }
+    }
+
+    /// Allocates at least `floats` floats for a plan; if `waits`, in a cleared arena.
+    pub(super) fn reserve(
+        &mut self,
+        device: &D,
+        floats: usize,
+        waits: bool,
+    ) -> Result<(), BackendError> {
+        self.used = floats.next_multiple_of(4);
+        if !waits {
+            return self.both[self.current].reserve(device, self.used).map(drop);
+        }
+        self.current = 1 - self.current;
+        let arena = &mut self.both[self.current];
+        if arena.words < self.used {
+            self.written[self.current] = None;
+        }
+        let memory = arena.reserve(device, self.used)?;
+        if self.written[self.current] != Some(0) {
+            device.clear(memory)?;
+            self.written[self.current] = Some(0);
+        }
+        Ok(())
+    }
+
+    /// Allocates at least `floats` floats for a step of the last plan, in the same arena if that is
+    /// large enough.
+    pub(super) fn reserve_again(&mut self, device: &D, floats: usize) -> Result<(), BackendError> {
+        let used = self.used.max(floats.next_multiple_of(4));
+        self.reserve(device, used, false)
+    }
+
+    /// Begins a launch: returns the other arena and the number of its floats to clear. Until
+    /// [`ended`](Self::ended), both arenas may contain anything.
+    pub(super) fn begin(&mut self, device: &D) -> (u64, u32) {
+        let other = 1 - self.current;
+        let clear = self.written[other].filter(|&floats| floats <= MAX_CLEARED);
+        self.after[self.current] = Some(self.used);
+        self.after[other] = clear.map(|_| 0);
+        self.written = [None; 2];
+        (self.both[other].address(device), clear.unwrap_or(0) as u32)
+    }
+
+    /// Ends a launch that has cleared the other arena.
+    pub(super) fn ended(&mut self) {
+        self.written = self.after;
+    }
+
+    /// Returns the address of the last plan's arena.
+    pub(super) fn address(&self, device: &D) -> u64 {
+        self.both[self.current].address(device)
+    }
+
+    /// Returns the words of both arenas.
+    pub(super) fn words(&self) -> usize {
+        self.both.iter().map(|arena| arena.words).sum()
     }
 }
 

@@ -234,6 +234,18 @@ impl Device for Nvidia {
         self.wait()
     }
 
+    fn clear(&self, memory: &NvidiaMemory) -> Result<(), CudaError> {
+        self.bind()?;
+        let (address, words) = (memory.address, memory.words);
+        // SAFETY: the allocation has this many words, and by the contract of `Device` no launch
+        // accesses them. It outlives the operation, because the stream is waited for below.
+        let set = unsafe {
+            sys::cuMemsetD32Async(address, u32::MAX, words, self.stream.cu_stream()).result()
+        };
+        set.map_err(failed("clearing memory of the device"))?;
+        self.wait()
+    }
+
     fn copy(&self, from: &NvidiaMemory, to: &NvidiaMemory, words: usize) -> Result<(), CudaError> {
         CudaError::check_range("words to copy", from.words.min(to.words), words)?;
         self.bind()?;

@@ -43,6 +43,8 @@ pub struct PhaseEntry {
     /// The number of slices into which jobs divide its [units](Phase::units). If 0, it runs as unit
     /// tiles, and the blocks of a team divide its units.
     pub slices: u32,
+    /// The floats of a call's scratch that its unit tiles store.
+    stored: Range<u32>,
     /// True if its products are large: tiles have up to [`LARGE_TILE`](crate::LARGE_TILE) calls.
     pub is_large: bool,
 }
@@ -94,7 +96,7 @@ impl PhaseTable {
                             written.max().unwrap_or(1).div_ceil(COLUMNS)
                         });
                         let (slices, is_large) = (slices.clamp(1, least), of_large.is_some());
-                        PhaseEntry { cell: kind, part, phase, slices, is_large }
+                        PhaseEntry { cell: kind, part, phase, slices, stored: 0..0, is_large }
                     }));
                 }
                 first..entries.len() as u32
@@ -109,12 +111,22 @@ impl PhaseTable {
         &self.entries
     }
 
-    /// Makes each job of a phase have all units, which the blocks of a team then divide.
-    ///
-    /// # Panics
-    /// If `number` is out of range.
-    pub fn leave_undivided(&mut self, number: usize) {
+    /// Runs a phase as unit tiles, which store some floats of a call's scratch.
+    pub(crate) fn run_as_unit_tiles(&mut self, number: usize, stored: Range<u32>) {
         self.entries[number].slices = 0;
+        self.entries[number].stored = stored;
+    }
+
+    /// Returns the floats of a call's scratch that the unit tiles of a step store, or `None` if not
+    /// all of its phases run as unit tiles.
+    pub(crate) fn stored_by_tiles(&self, step: &Step) -> Option<Range<u32>> {
+        let all = &self.entries[self.of(step).start as usize..self.of(step).end as usize];
+        let join = |a: Range<u32>, b: &PhaseEntry| match b.stored.is_empty() {
+            true => a,
+            false if a.is_empty() => b.stored.clone(),
+            false => a.start.min(b.stored.start)..a.end.max(b.stored.end),
+        };
+        all.iter().all(|entry| entry.slices == 0).then(|| all.iter().fold(0..0, join))
     }
 
     /// Returns the calls of a tile of a job with `calls` calls, unless it runs as unit tiles.

@@ -253,7 +253,7 @@ impl<'a> PhaseWriter<'a> {
             line!(operations, "        r{} = {value};", assignment.result.index());
         }
         for index in 0..outputs.len() {
-            line!(operations, "        y{index}.row(r)[u] = r{};", program.inputs() + index);
+            line!(operations, "        put(y{index}.row(r) + u, r{});", program.inputs() + index);
         }
         line!(body, "    each_unit(block, j, {units}, [&](u32 r, u32 u) {{");
         line!(body, "{operations}    }});");

@@ -48,8 +48,6 @@ struct State<M> {
 #[derive(Debug)]
 struct Team<M> {
     memory: Arc<TeamMemory<M>>,
-    /// The counts of the barriers after the last launch.
-    base: [u64; 2],
     /// The number of the last launch.
     number: u32,
     is_running: bool,
@@ -72,6 +70,8 @@ pub(crate) struct TeamKernel<'a, D: Device> {
     pub(crate) slices: u32,
     pub(crate) resident: u32,
     pub(crate) shared_bytes: usize,
+    /// True if a barrier comes before every wave.
+    pub(crate) barriers: bool,
 }
 
 impl<M> TeamPool<M> {
@@ -102,11 +102,13 @@ impl<M> TeamPool<M> {
         kernel: &TeamKernel<'_, D>,
         parts: &[TeamPart],
     ) -> Result<(), CudaError> {
-        let &TeamKernel { device, program, places, slices, resident, shared_bytes } = kernel;
+        let &TeamKernel { device, program, places, slices, resident, shared_bytes, barriers } =
+            kernel;
         let none = [TeamPart::default(); MAX_PARTS];
         let room = ((shared_bytes - AHEAD_BYTES) / size_of::<f32>()) as u32 - resident;
+        let barriers = u32::from(barriers);
         let mut arguments =
-            TeamArguments { places, blocks: 0, slices, resident, room, parts: none };
+            TeamArguments { places, blocks: 0, slices, resident, room, barriers, parts: none };
         let own = &mut arguments.parts[..parts.len()];
         own.copy_from_slice(parts);
         let mut teams = [0; MAX_PARTS];
@@ -175,17 +177,12 @@ impl<M> TeamPool<M> {
         for (part, team) in parts.iter_mut().zip(teams) {
             next += state.teams[next..].iter().position(|t| !t.is_running).expect("allocated");
             *team = next;
-            let Team { memory, base, number, is_running } = &mut state.teams[next];
+            let Team { memory, number, is_running } = &mut state.teams[next];
             *is_running = true;
             *number = number.wrapping_add(1);
-            part.barriers = device.address(&memory.barrier);
-            part.done = device.address(&memory.done);
-            (part.base, part.number) = (*base, *number);
-            part.timeout = self.timeout.as_nanos() as u64;
-            // Blocks arrive once for the copy of the command list and once for each wave, at both
-            // barriers in turn.
-            base[0] += u64::from(blocks) * u64::from(part.waves / 2 + 1);
-            base[1] += u64::from(blocks) * u64::from(part.waves.div_ceil(2));
+            part.arguments.barriers = device.address(&memory.barrier);
+            part.arguments.timeout = self.timeout.as_nanos() as u64;
+            (part.done, part.number) = (device.address(&memory.done), *number);
         }
         Ok(blocks)
     }
@@ -222,11 +219,7 @@ impl<M> TeamPool<M> {
         }
         let mut state = self.state();
         state.free_sms += blocks;
-        let team = &mut state.teams[team];
-        team.is_running = false;
-        if !is_done {
-            team.base = [0; 2];
-        }
+        state.teams[team].is_running = false;
         drop(state);
         self.changed.notify_all();
         reset
@@ -247,7 +240,7 @@ impl<M> State<M> {
             let mut done = device.memory(4, MemorySide::Host)?;
             device.host_mut(&mut done)[0] = 0;
             let memory = Arc::new(TeamMemory { barrier, done });
-            self.teams.push(Team { memory, base: [0; 2], number: 0, is_running: false });
+            self.teams.push(Team { memory, number: 0, is_running: false });
         }
         Ok(())
     }

@@ -132,7 +132,9 @@ impl<D: Device> Kernel<D> {
         let (program, places) = (&self.program, device.address(&places));
         let shared_bytes = device::AHEAD_BYTES + device::ROW_BYTES + ROOM;
         let (slices, resident) = (blocks, (RESIDENT / 4) as u32);
-        let kernel = TeamKernel { device, program, places, slices, resident, shared_bytes };
+        let barriers = false;
+        let kernel =
+            TeamKernel { device, program, places, slices, resident, shared_bytes, barriers };
         device.team_pool().run(&kernel, &[part]).unwrap();
         Left { arena: device.host_floats(&arena).to_vec(), indices: device.host(&indices).to_vec() }
     }
@@ -160,6 +162,7 @@ fn source(functions: &str, wave: &str) -> Source {
          #include \"tf32.h\"\n#include \"large.h\"\n\n{functions}\n\n\
          DEVICE void wave(TeamBlock block, const Arguments& a) {{\n{wave}\n}}\n\
          DEVICE void load_weights(TeamBlock, const Arguments&) {{}}\n\
+         DEVICE const float* missing_row(TeamBlock, Job) {{ return nullptr; }}\n\
          DEVICE void run_job(TeamBlock block, Arguments a, Job, u32) {{\n\
          a.commands += 32;\nwave(block, a);\n}}\n\n#include \"team.h\"\n"
     );

@@ -119,6 +119,19 @@ impl UnitTile {
         self.depth() * self.width() + self.constants.len() as u32 * self.block
     }
 
+    /// Returns the floats of a call's scratch that the tile stores, given the start and the width of
+    /// each region.
+    pub(crate) fn scratch(&self, regions: &[(u32, u32)]) -> Range<u32> {
+        let stored = self.lines.iter().filter_map(|line| match line {
+            Line::Store { place: Place { base: Base::Scratch(region), .. }, .. } => {
+                Some(regions[usize::from(*region)])
+            }
+            _ => None,
+        });
+        let all = stored.map(|(start, width)| start..start + width);
+        all.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or_default()
+    }
+
     /// Returns the number of unit blocks.
     pub(crate) fn blocks(&self) -> u32 {
         self.units / self.block

@@ -174,6 +174,8 @@ impl WeightLayout {
                 }
             }
         }
+        // Nothing that a tile reads may look like a float that is not written yet.
+        words.iter_mut().filter(|word| **word == u32::MAX).for_each(|word| *word >>= 1);
         Ok(words)
     }
 }

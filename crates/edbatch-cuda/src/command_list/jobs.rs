@@ -4,7 +4,7 @@ use edbatch_layout as layout;
 use edbatch_layout::{Operand, Plan, Program, ValueRow, Want};
 use edbatch_runtime::GivenPlace;
 
-use super::{CommandList, CopyJob, ENTRY, FOLDED, JOB, LINE, LIST, check};
+use super::{CommandList, CopyJob, ENTRY, FOLDED, JOB, LINE, LIST, TILES_ONLY, check};
 use crate::CudaError;
 use crate::phase_table::PhaseTable;
 
@@ -69,12 +69,15 @@ impl CommandList {
         for of_wave in order.chunk_by(|a, b| a.0 == b.0) {
             let most = of_wave.iter().map(|&(_, step)| table.of(&plan.steps[step as usize]).len());
             for phase in 0..most.max().unwrap_or(0) {
-                let (first, mut jobs) = (words.len(), 0);
+                let (first, mut jobs, mut tiles) = (words.len(), 0, TILES_ONLY);
                 for &(_, step) in of_wave {
                     let index = step as usize;
                     let of_step = &plan.steps[index];
                     let Some(number) = table.of(of_step).nth(phase) else { continue };
                     let slices = table.entries()[number as usize].slices;
+                    if table.stored_by_tiles(of_step).is_none() {
+                        tiles = 0;
+                    }
                     let operands = plan.operands_of(index);
                     words.extend([number, of_step.calls, of_step.out, scratch[index]]);
                     let tile = table.tile(number, of_step.calls);
@@ -91,7 +94,8 @@ impl CommandList {
                     jobs += 1;
                     words.resize(first + jobs * words[1] as usize, 0);
                 }
-                words[ENTRY * (wave + 1)..][..2].copy_from_slice(&[first as u32, jobs as u32]);
+                words[ENTRY * (wave + 1)..][..2]
+                    .copy_from_slice(&[first as u32, jobs as u32 | tiles]);
                 wave += 1;
             }
         }
@@ -140,6 +144,7 @@ impl CommandList {
 /// Enters in a wave that its copies begin at `first` and end at the end of the list.
 fn enter(words: &mut [u32], wave: usize, first: usize) {
     let copies = (words.len() - first) / ENTRY;
+    words[ENTRY * (wave + 1) + 1] &= !TILES_ONLY;
     words[ENTRY * (wave + 1) + 2..][..2].copy_from_slice(&[first as u32, copies as u32]);
 }
 

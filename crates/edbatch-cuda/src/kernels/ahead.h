@@ -7,10 +7,13 @@
 #pragma once
 #include "job.h"
 
-// An entry of the command list: a wave.
+// An entry of the command list: a wave. `tiles` is true if it has unit tiles alone, which publish
+// all that they store.
 struct Wave {
     u32 first_job, jobs, first_copy, copies;
+    bool tiles;
 };
+enum : u32 { TILES_ONLY = 0x80000000u, RING = 5 };
 
 // The most rows of a tile whose starts are loaded ahead.
 enum : u32 { MOST_AHEAD = FOUND / NEAR };
@@ -34,6 +37,13 @@ static_assert(SHARES + 2 * SHARE <= AHEAD && AHEAD % 4 == 0, "all of it fits");
 // from `CHOICES` on the shape for each number of rows, eight to a word (`place.rs`).
 enum : u32 { PLACE = 48, SHAPE_ROWS = 4, CHOICES = 16, CHOSEN = 256 };
 
+// The shape of the unit tiles of a job, for the rows of each group.
+DEVICE u32 shape_of(const TeamBlock& block, const u32* job) {
+    u32 groups = block.blocks / block.slices, each = (job[1] + groups - 1) / groups;
+    u32 rows = each < CHOSEN ? each : CHOSEN - 1;
+    return block.places[PLACE * job[0] + CHOICES + rows / 8] >> rows % 8 * 4 & 15;
+}
+
 // A block's n-th unit tile of a job, or none and the number of them in `count`. The groups of a
 // team divide the calls, and the blocks of a group the units.
 DEVICE Share unit_share(const TeamBlock& block, const u32* job, u32 n) {
@@ -42,8 +52,7 @@ DEVICE Share unit_share(const TeamBlock& block, const u32* job, u32 n) {
     u32 from = block.index / block.slices * each, slice = block.index % block.slices - place[0];
     u32 left = from < job[1] && slice < place[1] ? job[1] - from : 0;
     left = left < each ? left : each;
-    u32 rows = each < CHOSEN ? each : CHOSEN - 1;
-    u32 shape = place[CHOICES + rows / 8] >> rows % 8 * 4 & 15;
+    u32 shape = shape_of(block, job);
     u32 most = place[SHAPE_ROWS + shape - 1];
     if (n * most >= left) return {NONE, 0, (left + most - 1) / most, 0, 0, 0, 0};
     left -= n * most;
@@ -59,7 +68,8 @@ struct Ahead {
 
     DEVICE Wave wave(u32 number) const {
         const u32* own = block.ahead() + ENTRIES + number % 4 * 4;
-        return {own[0], own[1], own[2], own[3]};
+        bool tiles = own[1] & TILES_ONLY;
+        return {own[0], own[1] & ~TILES_ONLY, own[2], own[3], tiles};
     }
     // The starts of the rows of the block's first tile.
     DEVICE u32* starts(u32 number) const {
@@ -77,6 +87,16 @@ struct Ahead {
     DEVICE Share first_share(u32 number) const {
         const u32* own = block.ahead() + SHARES + number % 2 * SHARE;
         return {own[0], own[1], own[2], own[3], own[4], own[5], own[6]};
+    }
+
+    // True if the tiles of a wave load each row as soon as it is written, so that no barrier is
+    // needed before the wave if all that it reads has been published.
+    DEVICE bool polls(u32 number) const {
+        Wave own = wave(number);
+        bool all = own.tiles;
+#pragma unroll 1
+        for (u32 i = 0; i < own.jobs && all; ++i) all = shape_of(block, near(number, i)) != RING;
+        return all;
     }
 
     // The n-th share of a wave that this block has.
@@ -121,6 +141,11 @@ struct Ahead {
         if (t < SHARE) to[SHARES + n % 2 * SHARE + t] = word;
     }
 
+    // The block's n-th tile of a wave, counted from 1.
+    DEVICE Job tile(u32 number, Share share, u32 n) const {
+        bool known = n == 1 && share.most <= MOST_AHEAD;
+        return job(number, share, known ? starts(number) : block.ahead());
+    }
     DEVICE Job job(u32 number, Share share, u32* starts) const {
         return Job(a, near(number, share.job), share, starts);
     }

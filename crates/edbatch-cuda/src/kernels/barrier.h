@@ -1,9 +1,9 @@
 // The barrier of a team: each block arrives, and waits until all blocks have arrived. Writes of a
 // block before the barrier are visible to all blocks after it.
 //
-// The count of arrivals is not reset between launches, so the host passes its value at the start
-// of a launch. A block that waits longer than the timeout sets a flag and returns, and so do all
-// others: the launch ends without a result.
+// The last block of a launch resets the count of arrivals. A block that waits longer than the
+// timeout, here or for a row, sets a flag, and so all others stop waiting: the launch ends without
+// a result.
 #pragma once
 #include "block.h"
 
@@ -13,8 +13,12 @@ struct Barrier {
     u64 count;
     u32 timed_out;
 
-    // Adds one after all writes of the block, and returns the previous count.
-    DEVICE u64 arrive() {
+    // Adds one after all writes of the block.
+    DEVICE void arrive() {
+        asm volatile("red.release.gpu.global.add.u64 [%0], 1;" : : "l"(&count) : "memory");
+    }
+    // The same, after all writes of the blocks that arrived before. Returns the previous count.
+    DEVICE u64 arrive_at_end() {
         u64 before;
         asm volatile("atom.acq_rel.gpu.global.add.u64 %0, [%1], 1;"
                      : "=l"(before) : "l"(&count) : "memory");
@@ -54,7 +58,8 @@ struct Barrier {
     std::atomic<u64> count;
     std::atomic<u32> timed_out;
 
-    u64 arrive() { return count.fetch_add(1, std::memory_order_acq_rel); }
+    void arrive() { count.fetch_add(1, std::memory_order_release); }
+    u64 arrive_at_end() { return count.fetch_add(1, std::memory_order_acq_rel); }
     u64 arrived() { return count.load(std::memory_order_acquire); }
     bool has_timed_out() { return timed_out.load(std::memory_order_relaxed) != 0; }
     void set_timed_out() { timed_out.store(1, std::memory_order_relaxed); }
@@ -71,18 +76,45 @@ DEVICE void yield_thread() { std::this_thread::yield(); }
 
 #endif
 
-// Called by one thread of a block: arrives, and waits until the count is `all`. `timeout` is in
-// nanoseconds. Returns false if a block has timed out; the caller must then return.
-DEVICE bool arrive_and_wait(Barrier& barrier, u64 all, u64 timeout) {
+// True if a block has timed out, maybe the caller. `began` is 0 at first, then the time since which
+// the caller waits.
+DEVICE bool Limit::is_over(u64& began) const {
+    if (barrier->has_timed_out()) return true;
+    u64 now = nanoseconds();
+    if (began == 0) began = now;
+    if (now - began <= timeout) return false;
+    barrier->set_timed_out();
+    return true;
+}
+
+// Called by one thread of a block: arrives, and waits until the count is `all`. Returns false if a
+// block has timed out; the caller must then return.
+DEVICE bool arrive_and_wait(Barrier& barrier, u64 all, Limit limit) {
     barrier.arrive();
-    u64 began = nanoseconds();
+    u64 began = 0;
     while (barrier.arrived() < all) {
-        if (barrier.has_timed_out()) return false;
-        if (nanoseconds() - began > timeout) {
-            barrier.set_timed_out();
-            return false;
-        }
+        if (limit.is_over(began)) return false;
         yield_thread();
     }
     return true;
+}
+
+// The wait of a thread for what it reads. After the limit it goes on with what it has: the launch
+// has failed.
+struct Wait {
+    const Limit& limit;
+    u32 tries;
+    u64 began;
+    DEVICE Wait(const Limit& limit) : limit(limit), tries(0), began(0) {}
+    // Looks at the limit once in 4,096 times. Returns false after it.
+    DEVICE bool goes_on() { return ++tries % 4096 != 0 || !limit.is_over(began); }
+};
+
+// Loads a float of a row as soon as it is written.
+DEVICE float awaited(const Limit& limit, const float* from) {
+    Wait wait(limit);
+    float x = seen(from);
+#pragma unroll 1
+    while (!is_written(x) && wait.goes_on()) x = seen(from);
+    return x;
 }

@@ -15,6 +15,15 @@ enum : u32 { THREADS = 256 };
 // of a tile. Between them are the resident weights (`tile.h`).
 enum : u32 { AHEAD = 944, ROWS = 2 * (64 * 36 + 32 * 64) };
 
+// The end of a block's patience (`barrier.h`): a flag that is set when a block has waited longer
+// than the timeout, in nanoseconds.
+struct Barrier;
+struct Limit {
+    Barrier* barrier;
+    u64 timeout;
+    inline bool is_over(u64& began) const;
+};
+
 // The arguments of a launch (`device.rs`), with pointers of the device.
 struct Arguments {
     const u32* commands;
@@ -25,6 +34,7 @@ struct Arguments {
     float* store;
     float* outputs;
     u32* indices;
+    Limit limit;
 };
 
 // A number as a type.
@@ -126,6 +136,22 @@ template <u32 N> DEVICE void load(float (&to)[N], const float* from) {
 
 // The compiler moves no load across this, so that loads before it are under way at the same time.
 DEVICE void end_of_loads() { asm volatile("" : : : "memory"); }
+
+// Loads values that another block may store at the same time with `publish`, and stores one.
+DEVICE float seen(const float* from) {
+    float x;
+    asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(x) : "l"(from) : "memory");
+    return x;
+}
+DEVICE float4 seen4(const float* from) {
+    float4 x;
+    asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w) : "l"(from) : "memory");
+    return x;
+}
+DEVICE void store_seen(float* to, float x) {
+    asm volatile("st.relaxed.gpu.global.f32 [%0], %1;" : : "l"(to), "f"(x) : "memory");
+}
 
 // Loads a value that another block may have written in an earlier launch or wave. The barrier of a
 // team orders plain loads too. The compiler may move and group them, but not `__ldcg`.
@@ -265,8 +291,25 @@ template <u32 N> void load(float (&to)[N], const float* from) {
 DEVICE void end_of_loads() {}
 
 DEVICE float fresh(const float* from) { return *from; }
+DEVICE float seen(const float* from) { return *from; }
+DEVICE float4 seen4(const float* from) { return load4(from); }
+DEVICE void store_seen(float* to, float x) { *to = x; }
 
 #endif
+
+// The bits of a float of the arena that has not been written since the arena was cleared. They are
+// a NaN, which is stored with other bits. So a reader that needs no barrier loads a float again
+// until it has other bits than these.
+enum : u32 { NOT_WRITTEN = 0xffffffffu };
+DEVICE bool is_written(float x) { return bits(x) != NOT_WRITTEN; }
+DEVICE bool is_written(float4 x) {
+    return is_written(x.x) && is_written(x.y) && is_written(x.z) && is_written(x.w);
+}
+DEVICE float storable(float x) { return is_written(x) ? x : from_bits(0x7fffffffu); }
+
+// Stores a float in the arena, for readers after a barrier, or for any reader.
+DEVICE void put(float* to, float x) { *to = storable(x); }
+DEVICE void publish(float* to, float x) { store_seen(to, storable(x)); }
 
 // A block of a team. Functions that are called often take only what they need.
 struct TeamBlock : Block {

@@ -1,5 +1,6 @@
 // Copies of values into and out of the arena: `CopyJob` of `command_list.rs`.
 #pragma once
+#include "barrier.h"
 #include "outputs.h"
 
 enum : u32 { GIVEN = 0xffffffffu - 4, STORED, OUTPUT, STORE, ARG_MAX };
@@ -10,8 +11,8 @@ DEVICE float* line(const Arguments& a, const u32* job) { return a.store + 16ull 
 // Copies element `i` of a job other than an argmax.
 DEVICE void copy_element(const Arguments& a, const u32* job, u32 i) {
     switch (job[0]) {
-    case GIVEN: a.arena[job[2] + i] = a.given[job[1] + i]; break;
-    case STORED: a.arena[job[2] + i] = fresh(line(a, job) + i); break;
+    case GIVEN: put(a.arena + job[2] + i, a.given[job[1] + i]); break;
+    case STORED: put(a.arena + job[2] + i, fresh(line(a, job) + i)); break;
     case OUTPUT: a.outputs[job[2] + i] = fresh(a.arena + job[1] + i); break;
     case STORE: line(a, job)[i] = fresh(a.arena + job[2] + i); break;
     }

@@ -142,6 +142,13 @@ struct Values {
     }
 };
 
+// Calls f(from, count) for the columns from `column` on of each value of call j.first + r at a port.
+template <class F>
+DEVICE void each_value(const Job& j, u32 operand, u32 r, u32 column, u32 count, F f) {
+    Values values(j, operand, j.first + r);
+    for (u32 v = 0; v < values.count; ++v) f(j.arena + values.rows[v] + column, count);
+}
+
 // Runs f(r, u) on all threads of a block, for each call j.first + r and each of the slice's units.
 template <class F> DEVICE void each_unit(const Block& block, const Job& j, u32 all, F f) {
     Units units(all, j);

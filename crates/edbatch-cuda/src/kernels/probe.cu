@@ -58,7 +58,7 @@ probe_kernel(const __grid_constant__ ProbeArguments a) {
     for (u32 round = 0; round < a.rounds; ++round) {
         all += a.blocks;
         __syncthreads();
-        bool on = threadIdx.x != 0 || arrive_and_wait(team, all, a.timeout);
+        bool on = threadIdx.x != 0 || arrive_and_wait(team, all, Limit{&team, a.timeout});
         if (!__syncthreads_and(on)) return;
     }
 
@@ -67,7 +67,7 @@ probe_kernel(const __grid_constant__ ProbeArguments a) {
     if (threadIdx.x == 0) {
         __threadfence_system();
         Barrier& end = a.barriers[apart * (gridDim.x / a.blocks)];
-        if (end.arrive() + 1 == a.number * (u64)gridDim.x) {
+        if (end.arrive_at_end() + 1 == a.number * (u64)gridDim.x) {
             __threadfence_system();
             *(volatile u32*)a.done = a.number;
         }

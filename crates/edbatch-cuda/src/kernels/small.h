@@ -127,7 +127,7 @@ DEVICE void finish(const Block& block, const Job& j, Sums& sums, u32 n, u32 firs
     }
 #pragma unroll
     for (u32 i = 0; i < R; ++i)
-        if (first + i * apart < j.count) out.row(first + i * apart)[n] = sums.of[i];
+        if (first + i * apart < j.count) put(out.row(first + i * apart) + n, sums.of[i]);
 }
 
 // Adds `length` terms to the sums of R rows; x[r] is row r, in shared memory.

@@ -2,6 +2,7 @@
 // once, with the places of rows and their sizes as arguments. Results have the bits of
 // `kernels/{reduce,math,dot,batched_gemm,attention}.rs` in `edbatch-runtime`.
 #pragma once
+#include "barrier.h"
 #include "functions.h"
 #include "job.h"
 
@@ -49,10 +50,14 @@ template <class At> DEVICE float reduce_log_sum_exp(u32 count, At at) {
 enum : u32 { SUM, MEAN, MAX, LOG_SUM_EXP };
 enum : u32 { SOFTMAX, LOG_SOFTMAX, LAYER_NORM, RMS_NORM };
 
-// Reduces column `column` of all values of call j.first + r at a port.
-CALLED float reduced(Job j, u32 operand, u32 r, u32 column, u32 by) {
+// Reduces column `column` of all values of call j.first + r at a port, if AWAIT as soon as they are
+// written.
+template <bool AWAIT> CALLED float reduced(Job j, u32 operand, u32 r, u32 column, u32 by) {
     Values values(j, operand, j.first + r);
-    auto at = [&](u32 v) { return fresh(j.arena + values.rows[v] + column); };
+    auto at = [&](u32 v) {
+        const float* from = j.arena + values.rows[v] + column;
+        return AWAIT ? awaited(j.a.limit, from) : fresh(from);
+    };
     switch (by) {
     case SUM: return reduce_sum(values.count, at);
     case MEAN: return reduce_mean(values.count, at);
@@ -64,32 +69,32 @@ CALLED float reduced(Job j, u32 operand, u32 r, u32 column, u32 by) {
 // Reduces the columns of all values at a port, from column `from` on.
 CALLED void reduce(Block block, Job j, u32 operand, u32 from, u32 by, Own to, u32 units) {
     each_unit(block, j, units, [&](u32 r, u32 u) {
-        to.row(r)[u] = reduced(j, operand, r, from + u, by);
+        put(to.row(r) + u, reduced<false>(j, operand, r, from + u, by));
     });
 }
 
-// Reduces four columns to shared memory.
+// Reduces four columns to shared memory, as soon as they are written.
 DEVICE void reduce4(const Job& j, u32 operand, u32 r, u32 column, u32 by, float* to) {
 #pragma unroll 1
-    for (u32 i = 0; i < 4; ++i) to[i] = reduced(j, operand, r, column + i, by);
+    for (u32 i = 0; i < 4; ++i) to[i] = reduced<true>(j, operand, r, column + i, by);
 }
 
 // Copies columns: unit u is column u % rows * step + u / rows. With 1 row and step 0 that is column
 // u; with n rows and step 0, each element n times; else it is a transposed matrix.
 CALLED void copy(Block block, Job j, Rows from, u32 rows, u32 step, Own to, u32 units) {
     each_unit(block, j, units, [&](u32 r, u32 u) {
-        to.row(r)[u] = fresh(from.row(j, r) + u % rows * step + u / rows);
+        put(to.row(r) + u, fresh(from.row(j, r) + u % rows * step + u / rows));
     });
 }
 
 CALLED void fill(Block block, Job j, float value, Own to, u32 units) {
-    each_unit(block, j, units, [&](u32 r, u32 u) { to.row(r)[u] = value; });
+    each_unit(block, j, units, [&](u32 r, u32 u) { put(to.row(r) + u, value); });
 }
 
 // Copies the row of a matrix whose index is the start of an operand's row.
 CALLED void select(Block block, Job j, Rows from, u32 index, Own to, u32 units) {
     each_unit(block, j, units, [&](u32 r, u32 u) {
-        to.row(r)[u] = fresh(from.row(j, r) + start(j, index, r) * units + u);
+        put(to.row(r) + u, fresh(from.row(j, r) + start(j, index, r) * units + u));
     });
 }
 
@@ -154,8 +159,8 @@ CALLED void dot(Block block, Job j, Rows left, Rows right, u32 columns, Own to, 
     each_unit(block, j, units, [&](u32 r, u32 u) {
         const float* a = left.row(j, r) + u * columns;
         const float* b = right.row(j, r) + u * columns;
-        to.row(r)[u] = dot_rows(columns, [&](u32 i) { return fresh(a + i); },
-                                [&](u32 i) { return fresh(b + i); });
+        put(to.row(r) + u, dot_rows(columns, [&](u32 i) { return fresh(a + i); },
+                                    [&](u32 i) { return fresh(b + i); }));
     });
 }
 
@@ -168,7 +173,7 @@ CALLED void normalize(Block block, Job j, Rows from, u32 by, float epsilon, u32 
 #pragma unroll 1
         for (u32 row = 0; row < rows; ++row, x += width, y += width) {
             auto read = [&](u32 i) { return fresh(x + i); };
-            auto write = [&](u32 i, float value) { y[i] = value; };
+            auto write = [&](u32 i, float value) { put(y + i, value); };
             if (by <= LOG_SOFTMAX) softmax_row(width, read, write, by == LOG_SOFTMAX);
             else norm_row(width, read, write, epsilon, by == LAYER_NORM);
         }
@@ -191,11 +196,11 @@ CALLED void multiply_values(Block block, Job j, Rows left, u32 k, u32 before, Ro
     each_unit(block, j, units, [&](u32 r, u32 u) {
         const float* a = left.row(j, r) + u / n * k + before;
         const float* b = right.row(j, r) + u % n;
-        float& sum = to.row(r)[u];
+        float* sum = to.row(r) + u;
         float chained = chain(depth, [&](u32 i) { return fresh(a + i); },
-                              [&](u32 i) { return fresh(b + i * n); }, before > 0 ? sum : 0.0f);
+                              [&](u32 i) { return fresh(b + i * n); }, before > 0 ? *sum : 0.0f);
         if (bias.base != nullptr) chained = add(chained, fresh(bias.row(j, r) + u / n));
-        sum = chained;
+        put(sum, chained);
     });
 }
 
@@ -267,7 +272,7 @@ CALLED void attention(Block block, Job j, u32 operand, Rows query, u32 scores, u
                    [&](u32 v, u32 c) {
                        return fresh(j.arena + all.rows[v] + values + head * columns + c);
                    },
-                   [&](u32 c) { return fresh(own + c); }, [&](u32 c, float x) { own[c] = x; });
+                   [&](u32 c) { return fresh(own + c); }, [&](u32 c, float x) { put(own + c, x); });
         }
     }
 }

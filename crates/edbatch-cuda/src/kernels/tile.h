@@ -9,10 +9,16 @@
 //     PRODUCTS, COLUMNS              the products, each with 1, 2 or 4 columns for each unit
 //     end(p), DEPTH                  the end of product p's terms in a row of all products' terms
 //     CONSTANTS                      the number of parameters that the steps read
-//     READS                          a bit for each operand that a product reads
-//     fetch(block, t, j, r, k, to)   loads elements k..k + 4 of row r
+//     READS                          a bit for each operand whose rows are read
+//     from(j, r, k)                  the place of elements k..k + 4 of row r, or null
+//     REDUCES, reduce(j, r, k, to)   1 if some are not in memory, and computes these
 //     Row, load(j, r, u)             what else the steps read of a row and a unit
+//     WAITS, is_written(x)           1 if there is any, and true if it was written when loaded
 //     finish(s, x, c, j, r, u)       the steps; s has the sums, c the constants of the unit block
+//     each_read(j, r, f)             calls f(from, count) for all that is read of row r
+//
+// Tiles whose rows are whole in shared memory need no barrier before their wave: they load each row
+// until it is written (`NOT_WRITTEN`).
 //
 // Weights of a unit block are packed [DEPTH][BLOCK][COLUMNS], followed by constants,
 // [CONSTANTS][BLOCK]. Gates of a weight are together, so that sums and weights are in different
@@ -150,9 +156,9 @@ DEVICE void finish_rows(const Job& j, PerThread<TileSums<T, S>>& sums, u32 t, La
                         s[p][c] = c / S::G == half ? mine : its;
                     } else s[p][c] = sums[t].of[p][i][e * T::COLUMNS + c];
                 }
-            if (r < j.count && (!S::SHARED_UNIT || half == i % 2))
-                T::finish(s, sums[t].values[i][e], constants + own + e, j, r,
-                          unit_block * T::BLOCK + own + e);
+            if (r >= j.count || (S::SHARED_UNIT && half != i % 2)) continue;
+            T::finish(s, sums[t].values[i][e], constants + own + e, j, r,
+                      unit_block * T::BLOCK + own + e);
         }
     }
 }
@@ -166,20 +172,55 @@ template <class T> struct UnitBlocks {
           weights(block.weights() + block.places[PLACE * j.phase() + 2]) {}
 };
 
+// Loads a thread's share of the rows of a tile as soon as they are written, up to eight fours of
+// floats at a time, and waits until the other values of some units are written.
+template <class T>
+DEVICE void gather(const Block& block, const Job& j, const Units& units, u32 t) {
+    constexpr u32 APART = T::DEPTH + 4, FOURS = T::DEPTH / 4, AT_ONCE = 8;
+    u32 all = j.count * FOURS, others = T::WAITS ? j.count * units.count : 0;
+#pragma unroll 1
+    for (u32 first = t; first < all; first += AT_ONCE * THREADS) {
+        float4 x[AT_ONCE];
+        Wait wait(j.a.limit);
+        bool missing;
+        do {
+            missing = false;
+#pragma unroll
+            for (u32 n = 0; n < AT_ONCE; ++n) {
+                u32 i = first + n * THREADS;
+                const float* from = i < all ? T::from(j, i / FOURS, i % FOURS * 4) : nullptr;
+                if (from != nullptr) x[n] = seen4(from);
+                else x[n] = {0.0f, 0.0f, 0.0f, 0.0f};
+            }
+#pragma unroll
+            for (u32 n = 0; n < AT_ONCE; ++n) missing = missing || !is_written(x[n]);
+        } while (missing && wait.goes_on());
+#pragma unroll
+        for (u32 n = 0; n < AT_ONCE; ++n) {
+            u32 i = first + n * THREADS, r = i / FOURS, k = i % FOURS * 4;
+            if (i >= all) break;
+            float* to = block.shared() + r * APART + k;
+            if (T::REDUCES && T::from(j, r, k) == nullptr) T::reduce(j, r, k, to);
+            else store4(to, x[n]);
+        }
+    }
+#pragma unroll 1
+    for (u32 i = t; i < others; i += THREADS) {
+        Wait wait(j.a.limit);
+        while (!T::is_written(T::load(j, i / units.count, units.first + i % units.count)) &&
+               wait.goes_on()) {}
+    }
+}
+
 // A tile whose rows are whole in shared memory.
 template <class T, u32 G, u32 R> DEVICE void whole_tile(const TeamBlock& block, const Job& j) {
     using S = Sizes<T, G, R, COMPUTING>;
-    constexpr u32 APART = T::DEPTH + 4, FOURS = T::DEPTH / 4;
+    constexpr u32 APART = T::DEPTH + 4;
     if constexpr (S::MAX_ROWS_OF_TILE <= UNIT_TILE) {
         UnitBlocks<T> blocks(block, j);
-        block.unordered([&](u32 t) {
-#pragma unroll 1
-            for (u32 i = t; i < j.count * FOURS; i += THREADS) {
-                u32 r = i / FOURS, k = i % FOURS * 4;
-                T::fetch(block, t, j, r, k, block.shared() + r * APART + k);
-            }
-            block.commit(t);
-        });
+        Units units = blocks.own;
+        units.first *= T::BLOCK, units.count *= T::BLOCK;
+        block.superstep([&](u32 t) { gather<T>(block, j, units, t); });
 #pragma unroll 1
         for (u32 b = 0; b < blocks.own.count; ++b) {
             const float* weights = blocks.weights + b * S::SIZE;
@@ -187,14 +228,10 @@ template <class T, u32 G, u32 R> DEVICE void whole_tile(const TeamBlock& block, 
             PerThread<TileSums<T, S>> sums;
             block.unordered([&](u32 t) {
                 Lane lane = lane_of<S>(t);
-                if (S::EARLY && t < COMPUTING && lane.first < j.count)
+                if (t >= COMPUTING || lane.first >= j.count) return;
+                if (S::EARLY)
                     load_values<T, S>(j, sums[t], lane,
                                       unit_block * T::BLOCK + unit_of<T, S>(lane));
-            });
-            if (b == 0) block.arrived(0);
-            block.unordered([&](u32 t) {
-                Lane lane = lane_of<S>(t);
-                if (t >= COMPUTING || lane.first >= j.count) return;
                 clear<T, S>(sums[t]);
                 multiply_all<T, S>(sums[t], block.shared() + lane.row * APART,
                                    weights + lane.column * G);
@@ -248,7 +285,10 @@ template <class T> DEVICE void ring_tile(const TeamBlock& block, const Job& j) {
 #pragma unroll 4
         for (u32 i = t; i < rows * FOURS; i += THREADS) {
             u32 r = i / FOURS, k = i % FOURS * 4;
-            T::fetch(block, t, j, r, chunk * STAGE_TERMS + k, stage + r * STAGE_APART + k);
+            const float* from = T::from(j, r, chunk * STAGE_TERMS + k);
+            float* to = stage + r * STAGE_APART + k;
+            if (from != nullptr) block.fetch(t, to, from);
+            else T::reduce(j, r, chunk * STAGE_TERMS + k, to);
         }
         block.commit(t);
     };
@@ -290,6 +330,20 @@ template <class T, u32 SHAPES> DEVICE void unit_tile(const TeamBlock& block, Job
         if (shape == 4) return whole_tile<T, 4, 4>(block, j);
     if constexpr ((SHAPES & 16) != 0) ring_tile<T>(block, j);
 }
+
+#ifndef __CUDACC_RTC__
+// Returns a float that a unit tile reads and that is not written yet, or a null pointer.
+template <class T> const float* not_written(const TeamBlock& block, const Job& j) {
+    const float* found = nullptr;
+    find_rows(block, j, T::READS);
+    for (u32 r = 0; r < j.count; ++r)
+        T::each_read(j, r, [&](const float* x, u32 count) {
+            for (u32 i = 0; i < count; ++i)
+                if (!is_written(x[i])) found = x + i;
+        });
+    return found;
+}
+#endif
 
 // The unit blocks of a phase: their start in the weights, their number and their size in floats.
 struct Resident {

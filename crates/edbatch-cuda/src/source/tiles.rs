@@ -69,6 +69,7 @@ impl Tiles {
             line!(text, "    load_resident(block, a.weights, ALL, sizeof ALL / sizeof *ALL);");
         }
         line!(text, "}}\n");
+        let mut missing = String::new();
         line!(text, "DEVICE void run_tile(TeamBlock block, Job j, u32 shape) {{");
         line!(text, "    switch (j.phase()) {{");
         for (number, (_, phases)) in self.0.iter().enumerate() {
@@ -77,47 +78,62 @@ impl Tiles {
             let cases: String =
                 phases.iter().map(|tile| format!("case {}: ", tile.phase)).collect();
             line!(text, "    {cases}unit_tile<Tile{number}, {bits}>(block, j, shape); break;");
+            line!(missing, "    {cases}return not_written<Tile{number}>(block, j);");
         }
         line!(text, "    }}\n}}\n");
+        line!(text, "#ifndef __CUDACC_RTC__");
+        line!(text, "DEVICE const float* missing_row(TeamBlock block, Job j) {{");
+        line!(text, "    switch (j.phase()) {{\n{missing}    }}\n    return nullptr;\n}}\n#endif");
     }
 }
 
 impl PhaseWriter<'_> {
     /// Returns the members of a tile's struct.
     fn tile(&self, tile: &UnitTile) -> String {
-        let mut fetch = String::new();
+        let (mut from, mut reduce, mut each) = (String::new(), String::new(), String::new());
         let mut first = 0;
         let mut ends = Vec::new();
         for product in &tile.products {
             for (columns, load) in &product.pieces {
-                let (from, end) = (first + columns.start, first + columns.end);
-                let k = if from == 0 { "k".into() } else { format!("(k - {from})") };
-                let call = match load {
+                let (start, end, count) =
+                    (first + columns.start, first + columns.end, columns.len());
+                let k = if start == 0 { "k".into() } else { format!("(k - {start})") };
+                match load {
                     Load::Row(place) => {
-                        format!("block.fetch(t, to, {}.row(j, r) + {k})", self.rows(*place))
+                        let row = format!("{}.row(j, r)", self.rows(*place));
+                        line!(from, "        if (k < {end}) return {row} + {k};");
+                        line!(each, "        f({row}, {count});");
                     }
-                    Load::Reduced { port, from, by } => {
-                        let operand = self.tables() + usize::from(*port);
-                        format!("reduce4(j, {operand}, r, {from} + {k}, {}, to)", reduction(*by))
+                    Load::Reduced { port, from: column, by } => {
+                        let (operand, by) = (self.tables() + usize::from(*port), reduction(*by));
+                        line!(from, "        if (k < {end}) return nullptr;");
+                        let call = format!("reduce4(j, {operand}, r, {column} + {k}, {by}, to)");
+                        line!(reduce, "        if (k < {end}) return {call};");
+                        line!(each, "        each_value(j, {operand}, r, {column}, {count}, f);");
                     }
-                };
-                line!(fetch, "        if (k < {end}) return {call};");
+                }
             }
             first += product.depth;
             ends.push(first);
         }
         let reads = self.read.take();
-        let (mut row, mut load) = (String::new(), String::new());
+        let (mut row, mut load, mut written) = (String::new(), String::new(), String::new());
         for (number, what) in tile.loads.iter().enumerate() {
             let value = match what {
-                Load::Row(place) => format!("fresh({}.row(j, r) + u)", self.rows(*place)),
+                Load::Row(place) => {
+                    let row = format!("{}.row(j, r)", self.rows(*place));
+                    line!(each, "        f({row}, {});", tile.units);
+                    format!("seen({row} + u)")
+                }
                 Load::Reduced { port, from, by } => {
                     let operand = self.tables() + usize::from(*port);
-                    format!("reduced(j, {operand}, r, {from} + u, {})", reduction(*by))
+                    line!(each, "        each_value(j, {operand}, r, {from}, {}, f);", tile.units);
+                    format!("reduced<true>(j, {operand}, r, {from} + u, {})", reduction(*by))
                 }
             };
             row += &format!("        float x{number};\n");
             line!(load, "        own.x{number} = {value};");
+            written += &format!(" && ::is_written(x.x{number})");
         }
         let reads = reads | self.read.take();
         let (units, block, columns) = (tile.units, tile.block, tile.columns);
@@ -133,11 +149,21 @@ impl PhaseWriter<'_> {
             "    enum : u32 {{ DEPTH = {depth}, CONSTANTS = {constants}, READS = {reads} }};"
         );
         line!(text, "    static constexpr u32 end(u32 p) {{ return {end}; }}");
-        line!(text, "    static DEVICE void fetch(const Block& block, u32 t, const Job& j, u32 r,");
-        line!(text, "                             u32 k, float* to) {{\n{fetch}    }}");
+        line!(text, "    static DEVICE const float* from(const Job& j, u32 r, u32 k) {{");
+        line!(text, "{from}        return nullptr;\n    }}");
+        line!(text, "    static DEVICE void reduce(const Job& j, u32 r, u32 k, float* to) {{");
+        line!(text, "{reduce}    }}");
+        line!(
+            text,
+            "    template <class F> static DEVICE void each_read(const Job& j, u32 r, F f) {{"
+        );
+        line!(text, "{each}    }}");
         line!(text, "    struct Row {{\n{row}    }};");
         line!(text, "    static DEVICE Row load(const Job& j, u32 r, u32 u) {{");
         line!(text, "        Row own;\n{load}        return own;\n    }}");
+        let (waits, reduces) = (!tile.loads.is_empty(), !reduce.is_empty());
+        line!(text, "    enum : bool {{ WAITS = {waits}, REDUCES = {reduces} }};");
+        line!(text, "    static DEVICE bool is_written(const Row& x) {{ return true{written}; }}");
         line!(text, "    static DEVICE void finish(const float (&s)[{products}][{columns}],");
         line!(text, "                              const Row& row, const float* c, const Job& j,");
         line!(text, "                              u32 r, u32 u) {{\n{}    }}", self.finish(tile));
@@ -188,7 +214,7 @@ impl PhaseWriter<'_> {
                     local += outputs;
                 }
                 Line::Store { place, value } => {
-                    line!(text, "        {}.row(r)[u] = {};", self.own(*place), of(value));
+                    line!(text, "        publish({}.row(r) + u, {});", self.own(*place), of(value));
                 }
             }
         }

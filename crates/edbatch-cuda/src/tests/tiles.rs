@@ -12,21 +12,26 @@ use edbatch_runtime::kernels::{PackedWeights, Pass, RowsMut, RowsRef, Start, pro
 pub(super) const TILE: &str = "template <u32 U, u32 B, u32 C, u32 FIRST, u32 D> struct Sum {
     enum : u32 { UNITS = U, BLOCK = B, PRODUCTS = 2, COLUMNS = C, DEPTH = D };
     enum : u32 { CONSTANTS = 1, READS = 1 };
+    enum : bool { WAITS = true, REDUCES = true };
     static constexpr u32 end(u32 p) { return p == 0 ? FIRST : D; }
-    static DEVICE void fetch(const Block& block, u32 t, const Job& j, u32 r, u32 k, float* to) {
-        if (k < FIRST) return block.fetch(t, to, Rows(j.arena, 0).row(j, r) + k);
+    static DEVICE const float* from(const Job& j, u32 r, u32 k) {
+        return k < FIRST ? Rows(j.arena, 0).row(j, r) + k : nullptr;
+    }
+    static DEVICE void reduce(const Job& j, u32 r, u32 k, float* to) {
         for (u32 i = 0; i < 4; ++i) to[i] = fresh(Rows(j.arena, 0).row(j, r) + k + i);
     }
     struct Row {
         float x;
     };
     static DEVICE Row load(const Job& j, u32 r, u32 u) {
-        return {fresh(Rows(j.arena, 0).row(j, r) + u)};
+        return {seen(Rows(j.arena, 0).row(j, r) + u)};
     }
+    static DEVICE bool is_written(const Row& row) { return ::is_written(row.x); }
     static DEVICE void finish(const float (&s)[2][C], const Row& row, const float* c, const Job& j,
                               u32 r, u32 u) {
         for (u32 i = 0; i < 2 * C; ++i)
-            output(j, 2 * C * U, i * U).row(r)[u] = add(add(row.x, s[i / C][i % C]), c[0]);
+            publish(output(j, 2 * C * U, i * U).row(r) + u,
+                    add(add(row.x, s[i / C][i % C]), c[0]));
     }
 };
 template <class T> DEVICE void tiles(TeamBlock block, const Arguments& a, u32 shape, u32 most) {
