@@ -11,7 +11,7 @@ use edbatch_runtime::{
 
 use super::command_list::{CommandList, NOT_FINITE};
 use super::device::{Arguments, Device, TeamPart};
-use super::loaded::Loaded;
+use super::loaded::{Loaded, Placed};
 use super::memory::PlanMemory;
 use super::{CudaError, CudaOptions};
 
@@ -19,7 +19,7 @@ use super::{CudaError, CudaOptions};
 ///
 /// With exact precision, results have the same bits as on CPU levels with fused multiply-adds.
 pub(super) struct Cuda<D: Device> {
-    loaded: Arc<Loaded<D>>,
+    pub(super) loaded: Arc<Loaded<D>>,
     /// All devices; the backend runs on one of them, and its forks use them in turn.
     devices: Arc<Devices<D>>,
     slots: Vec<Slot<D>>,
@@ -78,10 +78,10 @@ impl<D: Device> Cuda<D> {
             ..Plan::default()
         };
         let loaded = self.loaded.clone();
-        let slot = self.slot(0);
-        slot.commands.write_in_waves(&loaded.program, &loaded.table, &alone, &[0], (0, &[]))?;
-        slot.reserve(&loaded, true)?;
-        self.launch([0].into_iter())
+        let (slot, placed) = (self.slot(0), loaded.placed());
+        slot.commands.write_in_waves(&loaded.program, &placed.table, &alone, &[0], (0, &[]))?;
+        slot.reserve(&loaded, &placed, true)?;
+        self.launch(&placed, [0].into_iter())
     }
 
     fn slot(&mut self, slot: usize) -> &mut Slot<D> {
@@ -92,7 +92,11 @@ impl<D: Device> Cuda<D> {
     }
 
     /// Launches the command lists of slots and waits until all of them have run.
-    fn launch(&mut self, slots: impl Iterator<Item = usize> + Clone) -> Result<(), BackendError> {
+    fn launch(
+        &mut self,
+        placed: &Placed<D>,
+        slots: impl Iterator<Item = usize> + Clone,
+    ) -> Result<(), BackendError> {
         let Self { loaded, slots: all, parts, .. } = self;
         let device = &*loaded.device;
         parts.clear();
@@ -102,7 +106,7 @@ impl<D: Device> Cuda<D> {
             let device_commands = memory.device_commands.address(device);
             TeamPart::new(commands, memory.arguments(loaded), device_commands, cleared)
         }));
-        device.team_pool().run(&loaded.team_kernel(), parts)?;
+        device.team_pool().run(&loaded.team_kernel(placed), parts)?;
         slots.for_each(|slot| all[slot].memory.arenas.ended());
         Ok(())
     }
@@ -111,14 +115,17 @@ impl<D: Device> Cuda<D> {
 impl<D: Device> Backend for Cuda<D> {
     fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
         let loaded = self.loaded.clone();
+        let placed = loaded.placed();
         for Part { slot, plan, given } in parts {
             let slot = self.slot(*slot);
             let rows = (given.initial.len(), given.places);
-            slot.commands.write(&loaded.program, &loaded.table, plan, rows)?;
+            slot.commands.write(&loaded.program, &placed.table, plan, rows)?;
+            // From the next round on.
+            loaded.learn(slot.commands.reads())?;
             slot.give(&*loaded.device, given)?;
-            slot.reserve(&loaded, false)?;
+            slot.reserve(&loaded, &placed, false)?;
         }
-        self.launch(parts.iter().map(|part| part.slot))?;
+        self.launch(&placed, parts.iter().map(|part| part.slot))?;
         for Part { slot, plan, .. } in parts {
             self.slots[*slot].find_wanted(&loaded, plan);
         }
@@ -217,7 +224,12 @@ impl<D: Device> Slot<D> {
 
     /// Copies the command list to memory that the device can read, and allocates the other memory
     /// of its plan; for a step of the last plan `again`.
-    fn reserve(&mut self, loaded: &Loaded<D>, again: bool) -> Result<(), BackendError> {
+    fn reserve(
+        &mut self,
+        loaded: &Loaded<D>,
+        placed: &Placed<D>,
+        again: bool,
+    ) -> Result<(), BackendError> {
         let Self { memory, commands, .. } = self;
         let device = &*loaded.device;
         // Teams copy the list four words at a time.
@@ -227,7 +239,10 @@ impl<D: Device> Slot<D> {
         memory.device_commands.reserve(device, words)?;
         match again {
             true => memory.arenas.reserve_again(device, commands.arena())?,
-            false => memory.arenas.reserve(device, commands.arena(), loaded.waits_for_rows())?,
+            false => {
+                let waits = loaded.waits_for_rows(placed);
+                memory.arenas.reserve(device, commands.arena(), waits)?;
+            }
         }
         memory.outputs.reserve(device, commands.outputs())?;
         memory.indices.reserve(device, commands.indices())?;
@@ -307,11 +322,11 @@ mod tests {
             let mut fork = Cuda::on(device.loaded.clone(), device.devices.clone());
             let loaded = fork.loaded.clone();
             let (slot, rows) = (fork.slot(0), (given.initial.len(), given.places));
-            let Loaded { program, table, device, .. } = &*loaded;
-            slot.commands.write_in_waves(program, table, &plan, waves, rows).unwrap();
+            let (Loaded { program, device, .. }, placed) = (&*loaded, loaded.placed());
+            slot.commands.write_in_waves(program, &placed.table, &plan, waves, rows).unwrap();
             slot.give(device, &given).unwrap();
-            slot.reserve(&loaded, false).unwrap();
-            fork.launch([0].into_iter()).unwrap();
+            slot.reserve(&loaded, &placed, false).unwrap();
+            fork.launch(&placed, [0].into_iter()).unwrap();
             fork.slot(0).find_wanted(&loaded, &plan);
             let outputs = fork.outputs(0, &plan);
             let fields = (0..wanted.len()).flat_map(|value| outputs.fields(value));

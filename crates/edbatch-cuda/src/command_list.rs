@@ -37,6 +37,7 @@ use edbatch_runtime::GivenPlace;
 
 use crate::CudaError;
 use crate::phase_table::PhaseTable;
+use crate::reads::Reads;
 use crate::waves::WaveFinder;
 
 /// The maximum number of calls of a tile.
@@ -191,6 +192,11 @@ impl CommandList {
     #[must_use]
     pub fn outputs(&self) -> usize {
         self.outputs
+    }
+
+    /// Returns the cells whose values the steps of the last [`write`](Self::write) read.
+    pub(crate) fn reads(&self) -> &Reads {
+        &self.finder.reads
     }
 
     /// Returns the number of argmax indices that the host reads.

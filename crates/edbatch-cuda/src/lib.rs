@@ -54,6 +54,7 @@ mod options;
 mod phase_table;
 mod phases;
 mod place;
+mod reads;
 mod shapes;
 mod source;
 mod store;

@@ -2,17 +2,18 @@
 
 use std::error::Error;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use edbatch_layout::Program;
 use edbatch_runtime::{BackendError, Parameters};
 
 use super::binary::ResourceUsage;
-use super::command_list::{CommandList, scratch};
+use super::command_list::CommandList;
 use super::compilation::OnCompile;
 use super::device::{Arguments, Device, MemorySide, Properties, Source, TeamPart};
 use super::phase_table::{PhaseTable, SMS};
-use super::place::{Placement, recurrent};
+use super::place::{Placement, Tile, recurrent};
+use super::reads::Reads;
 use super::shapes::shared_bytes;
 use super::source::{Tiles, source};
 use super::store::{Key, Store};
@@ -25,25 +26,39 @@ use super::{CudaError, CudaOptions, DevicePrecision, Driver, nvrtc};
 pub(super) struct Loaded<D: Device> {
     pub(super) device: Arc<D>,
     pub(super) program: Arc<Program>,
-    pub(super) table: PhaseTable,
     pub(super) kernels: D::Program,
     pub(super) weights: D::Memory,
     /// The folded tables, followed by the scratch that was used to compute them.
     pub(super) folded: Option<D::Memory>,
     /// The bytes of weights and folded tables.
     pub(super) weight_bytes: usize,
-    /// The placement of the program on teams, and its table on the device.
-    placement: Placement,
-    places: D::Memory,
+    /// The phases before they are placed, and those with unit tiles.
+    phases: PhaseTable,
+    tiles: Vec<UnitTile>,
+    /// The cells that read each other, as far as plans have shown, and the placement that follows.
+    placed: RwLock<(Reads, Arc<Placed<D>>)>,
     driver: Driver,
+}
+
+/// The placement of a program on teams.
+pub(super) struct Placed<D: Device> {
+    /// The phases: jobs do not divide those with resident weights.
+    pub(super) table: PhaseTable,
+    pub(super) placement: Placement,
+    /// The placement's table on the device.
+    places: D::Memory,
 }
 
 /// A program's generated source, before it is compiled.
 pub(super) struct Generated {
     pub(super) table: PhaseTable,
+    /// The same phases before they are placed.
+    phases: PhaseTable,
     layout: WeightLayout,
     source: Source,
-    /// The placement of the program on teams, if the device is known.
+    /// The phases with unit tiles.
+    pub(super) tiles: Vec<UnitTile>,
+    /// The placement of the program on teams, if the device is known, before any plan has run.
     pub(super) placement: Option<Placement>,
 }
 
@@ -136,23 +151,12 @@ impl Generated {
         let tiles = Tiles::new(program, &table, &layout, all);
         layout.add_tiles(program, &table, tiles.phases());
         let source = source(program, &table, &layout, &tiles, options.precision);
-        let placement = properties.map(|&Properties { sms, shared_bytes, shape, .. }| {
-            let mut all: Vec<_> = tiles.phases().collect();
-            all.sort_by_key(|tile| tile.phase);
-            let mut own = Placement::new(&all, table.entries().len(), sms, shared_bytes);
-            shape.into_iter().for_each(|shape| own.force(shape));
-            own
-        });
-        for tile in tiles.phases() {
-            let places = placement.as_ref().map(|all| &all.places[tile.phase]);
-            if places.is_some_and(Option::is_some) {
-                let entry = &table.entries()[tile.phase];
-                let cell = program.part(entry.cell, entry.part).expect("it has phases");
-                let stored = tile.scratch(&scratch(cell).0);
-                table.run_as_unit_tiles(tile.phase, stored);
-            }
-        }
-        Self { table, layout, source, placement }
+        let mut tiles: Vec<_> = tiles.phases().cloned().collect();
+        tiles.sort_by_key(|tile| tile.phase);
+        let phases = table.clone();
+        let placement =
+            properties.map(|device| place(&tiles, &mut table, &Reads::default(), device));
+        Self { table, phases, layout, source, tiles, placement }
     }
 }
 
@@ -172,7 +176,7 @@ impl<D: Device> Loaded<D> {
         }
         let driver = options.chosen_driver()?;
         let properties = device.properties();
-        let Generated { table, layout, source, placement } =
+        let Generated { table, phases, layout, source, tiles, placement } =
             Generated::new(&program, options, Some(properties), &properties.architecture);
         let kernels = device.compile(&source, options.on_compile)?;
         let packed = layout.packed(program.network(), parameters)?;
@@ -180,41 +184,64 @@ impl<D: Device> Loaded<D> {
         let weights = copied(&*device, &packed)?;
         drop(packed);
         let placement = placement.expect("the device is known");
-        let places = copied(&*device, &placement.table())?;
+        let placed = Placed::new(&*device, table, placement)?;
+        let placed = RwLock::new((Reads::default(), Arc::new(placed)));
         let folded = None;
         let mut loaded = Self {
             device,
             program,
-            table,
             kernels,
             weights,
             folded,
             weight_bytes,
-            placement,
-            places,
+            phases,
+            tiles,
+            placed,
             driver,
         };
         loaded.fold_tables()?;
         Ok(loaded)
     }
 
-    /// Returns the kernel of teams.
-    pub(super) fn team_kernel(&self) -> TeamKernel<'_, D> {
+    /// Returns the placement for the next launch.
+    pub(super) fn placed(&self) -> Arc<Placed<D>> {
+        self.placed.read().unwrap_or_else(PoisonError::into_inner).1.clone()
+    }
+
+    /// Places the program anew if the steps of a plan have read values of other cells than those of
+    /// earlier plans.
+    pub(super) fn learn(&self, reads: &Reads) -> Result<(), CudaError> {
+        if self.placed.read().unwrap_or_else(PoisonError::into_inner).0.contain(reads) {
+            return Ok(());
+        }
+        let (known, placed) = &mut *self.placed.write().unwrap_or_else(PoisonError::into_inner);
+        known.merge(reads);
+        let mut table = self.phases.clone();
+        let placement = place(&self.tiles, &mut table, known, self.device.properties());
+        if placement != placed.placement {
+            *placed = Arc::new(Placed::new(&*self.device, table, placement)?);
+        }
+        Ok(())
+    }
+
+    /// Returns the kernel of teams with a placement.
+    pub(super) fn team_kernel<'a>(&'a self, placed: &'a Placed<D>) -> TeamKernel<'a, D> {
+        let Placed { placement, places, .. } = placed;
         TeamKernel {
             device: &*self.device,
             program: &self.kernels,
-            places: self.device.address(&self.places),
-            slices: self.placement.slices,
-            resident: self.placement.resident,
-            shared_bytes: self.placement.shared_bytes,
+            places: self.device.address(places),
+            slices: placement.slices,
+            resident: placement.resident,
+            shared_bytes: placement.shared_bytes,
             barriers: self.driver == Driver::Barriers,
         }
     }
 
     /// Returns true if unit tiles wait for each row until it is written, so that plans need cleared
     /// arenas.
-    pub(super) fn waits_for_rows(&self) -> bool {
-        self.driver == Driver::Teams && self.placement.places.iter().any(Option::is_some)
+    pub(super) fn waits_for_rows(&self, placed: &Placed<D>) -> bool {
+        self.driver == Driver::Teams && placed.placement.places.iter().any(Option::is_some)
     }
 
     /// Computes the program's folded tables.
@@ -223,10 +250,10 @@ impl<D: Device> Loaded<D> {
         if plan.steps.is_empty() {
             return Ok(());
         }
-        let mut commands = CommandList::default();
+        let (placed, mut commands) = (self.placed(), CommandList::default());
         // A wave for each step, so that all steps use the same scratch.
         let waves: Vec<u32> = (0..plan.steps.len() as u32).collect();
-        commands.write_in_waves(&self.program, &self.table, &plan, &waves, (0, &[]))?;
+        commands.write_in_waves(&self.program, &placed.table, &plan, &waves, (0, &[]))?;
         let device = &*self.device;
         let bytes = 4 * commands.words().len().next_multiple_of(4);
         let mut words = device.memory(bytes, MemorySide::Host)?;
@@ -240,11 +267,35 @@ impl<D: Device> Loaded<D> {
             ..Arguments::default()
         };
         let part = TeamPart::new(&commands, arguments, device.address(&device_commands), (0, 0));
-        device.team_pool().run(&self.team_kernel(), &[part])?;
+        device.team_pool().run(&self.team_kernel(&placed), &[part])?;
         self.weight_bytes += 4 * commands.arena();
         self.folded = Some(folded);
         Ok(())
     }
+}
+
+impl<D: Device> Placed<D> {
+    fn new(device: &D, table: PhaseTable, placement: Placement) -> Result<Self, CudaError> {
+        let places = copied(device, &placement.table())?;
+        Ok(Self { table, placement, places })
+    }
+}
+
+/// Places unit tiles on a device. Jobs do not divide the phases that are placed.
+fn place(
+    tiles: &[UnitTile],
+    table: &mut PhaseTable,
+    reads: &Reads,
+    &Properties { sms, shared_bytes, shape, .. }: &Properties,
+) -> Placement {
+    let cell = |tile: &UnitTile| table.entries()[tile.phase].cell;
+    let all: Vec<Tile<'_>> = tiles.iter().map(|tile| (cell(tile), tile)).collect();
+    let mut placement = Placement::new(&all, reads, table.entries().len(), sms, shared_bytes);
+    shape.into_iter().for_each(|shape| placement.force(shape));
+    for tile in tiles.iter().filter(|tile| placement.places[tile.phase].is_some()) {
+        table.run_as_unit_tiles(tile.phase, tile.stored.clone());
+    }
+    placement
 }
 
 /// Copies words to new device memory.

@@ -64,16 +64,15 @@ impl<D: Device> Arenas<D> {
         waits: bool,
     ) -> Result<(), BackendError> {
         self.used = floats.next_multiple_of(4);
-        if !waits {
-            return self.both[self.current].reserve(device, self.used).map(drop);
+        if waits {
+            self.current = 1 - self.current;
         }
-        self.current = 1 - self.current;
         let arena = &mut self.both[self.current];
         if arena.words < self.used {
             self.written[self.current] = None;
         }
         let memory = arena.reserve(device, self.used)?;
-        if self.written[self.current] != Some(0) {
+        if waits && self.written[self.current] != Some(0) {
             device.clear(memory)?;
             self.written[self.current] = Some(0);
         }
@@ -92,7 +91,7 @@ impl<D: Device> Arenas<D> {
     pub(super) fn begin(&mut self, device: &D) -> (u64, u32) {
         let other = 1 - self.current;
         let clear = self.written[other].filter(|&floats| floats <= MAX_CLEARED);
-        self.after[self.current] = Some(self.used);
+        self.after[self.current] = self.written[self.current].map(|_| self.used);
         self.after[other] = clear.map(|_| 0);
         self.written = [None; 2];
         (self.both[other].address(device), clear.unwrap_or(0) as u32)

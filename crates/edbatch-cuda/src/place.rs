@@ -6,6 +6,10 @@
 //! has enough slices for all of them. A team is one or more groups, which divide the calls of a
 //! job. All other weights are streamed from device memory.
 //!
+//! Cells that do not wait for each other run side by side, on blocks of their own: the blocks of a
+//! group are divided between the cells of each [level](Reads::levels), in proportion to weights. So
+//! a block has few tiles in a wave, and all blocks have about equal work.
+//!
 //! The source does not depend on the placement, so all devices of an architecture share a binary.
 
 use std::ops::Range;
@@ -15,6 +19,7 @@ use edbatch_layout::{CellPart, CellStep, Program};
 
 use super::device::{AHEAD_BYTES, ROW_BYTES};
 use super::phase_table::PhaseTable;
+use super::reads::Reads;
 use super::shapes::{self, SHAPES, Shape, fastest, offered};
 use super::unit_tile::UnitTile;
 
@@ -93,65 +98,83 @@ pub(crate) struct Place {
     choices: Vec<Shape>,
 }
 
+/// A unit tile, and the cell of its phase.
+pub(crate) type Tile<'a> = (Kind, &'a UnitTile);
+
 impl Placement {
     /// Places unit tiles on the smallest groups that hold all weights and leave room for the rows
     /// of each shape; or on the smallest that leave room for some rows; or on the largest, and
     /// streams the other weights.
-    pub(crate) fn new(tiles: &[&UnitTile], phases: usize, sms: u32, shared_bytes: usize) -> Self {
+    pub(crate) fn new(
+        tiles: &[Tile<'_>],
+        reads: &Reads,
+        phases: usize,
+        sms: u32,
+        shared_bytes: usize,
+    ) -> Self {
+        let cells: Vec<Kind> = tiles.iter().map(|tile| tile.0).collect();
+        let levels = reads.levels(&cells);
         let floats = (shared_bytes.saturating_sub(AHEAD_BYTES) / size_of::<f32>()) as u32;
         let sizes = || GROUPS.into_iter().filter(|&size| size < sms).chain([sms]);
+        let of_size = |slices, room: &dyn Fn(&UnitTile) -> u32| {
+            let blocks = divide(tiles, &levels, slices);
+            Self::of_size(tiles, &blocks, phases, slices, (floats, room))
+        };
         let least = |tile: &UnitTile| shapes::room(tile.extent()).0;
         let ways: [&dyn Fn(&UnitTile) -> u32; 2] = [&|tile| shapes::room(tile.extent()).1, &least];
         for room in ways {
             for slices in sizes() {
-                let placement = Self::of_size(tiles, phases, slices, (floats, room));
-                if tiles.iter().all(|tile| placement.places[tile.phase].is_some()) {
+                let placement = of_size(slices, room);
+                if tiles.iter().all(|(_, tile)| placement.places[tile.phase].is_some()) {
                     return placement;
                 }
             }
         }
-        Self::of_size(tiles, phases, sms, (floats, &least))
+        // Without levels, more weights may fit.
+        let anywhere = vec![0..sms; tiles.len()];
+        let anywhere = Self::of_size(tiles, &anywhere, phases, sms, (floats, &least));
+        let resident = |placement: &Self| -> u64 {
+            let placed = tiles.iter().filter(|(_, tile)| placement.places[tile.phase].is_some());
+            placed.map(|(_, tile)| weights(tile)).sum()
+        };
+        let by_levels = of_size(sms, &least);
+        if resident(&anywhere) > resident(&by_levels) { anywhere } else { by_levels }
     }
 
+    /// Places each tile on some of the given blocks.
     fn of_size(
-        tiles: &[&UnitTile],
+        tiles: &[Tile<'_>],
+        blocks: &[Range<u32>],
         phases: usize,
         slices: u32,
         (floats, room): (u32, &dyn Fn(&UnitTile) -> u32),
     ) -> Self {
-        let mut divided = vec![0..0; phases];
-        // Narrow phases start at the end of the previous one, to use all blocks evenly.
-        let mut next = 0;
-        for tile in tiles {
-            let count = tile.blocks().min(slices);
-            next = if next + count > slices { 0 } else { next };
-            divided[tile.phase] = next..next + count;
-            next = if count == slices { 0 } else { next + count };
-        }
         // By block: floats of resident weights.
         let mut taken = vec![0; slices as usize];
         let mut rows = (ROW_BYTES / size_of::<f32>()) as u32;
         let mut starts = Vec::new();
-        for tile in tiles {
-            let range = divided[tile.phase].clone();
-            let own = &mut taken[range.start as usize..range.end as usize];
-            let start = own.iter().copied().max().unwrap_or(0);
-            let blocks = tile.blocks().div_ceil(range.len() as u32);
-            let (end, needed) = (start + blocks * tile.size(), rows.max(room(tile)));
+        for (&(_, tile), range) in tiles.iter().zip(blocks) {
+            // A narrow phase takes the blocks with the fewest weights, to use all of them evenly.
+            let count = tile.blocks().min(range.len() as u32);
+            let own = |from: u32| from as usize..(from + count) as usize;
+            let start = |from: &u32| taken[own(*from)].iter().copied().max().unwrap_or(0);
+            let from = (range.start..=range.end - count).min_by_key(start).expect("count fits");
+            let start = start(&from);
+            let end = start + tile.blocks().div_ceil(count) * tile.size();
+            let needed = rows.max(room(tile));
             let fits = end <= floats.saturating_sub(needed);
             if fits {
-                own.fill(end);
+                taken[own(from)].fill(end);
                 rows = needed;
             }
-            starts.push(fits.then_some(start));
+            starts.push(fits.then_some((from..from + count, start)));
         }
         let resident = taken.into_iter().max().unwrap_or(0);
         // The rest is for rows.
         let rows = floats.saturating_sub(resident).max(rows);
         let mut places = vec![None; phases];
-        for (tile, start) in tiles.iter().zip(starts) {
-            let slices = divided[tile.phase].clone();
-            places[tile.phase] = start.and_then(|at| Place::new(tile, slices, at, rows));
+        for ((_, tile), start) in tiles.iter().zip(starts) {
+            places[tile.phase] = start.and_then(|(slices, at)| Place::new(tile, slices, at, rows));
         }
         let shared_bytes = AHEAD_BYTES + size_of::<f32>() * (resident + rows) as usize;
         Self { slices, shared_bytes, resident, places }
@@ -196,6 +219,29 @@ impl Placement {
             }
         }
     }
+}
+
+/// Returns the blocks of a group on which each tile's cell may be: those of each level are divided
+/// between its cells.
+fn divide(tiles: &[Tile<'_>], levels: &[u32], slices: u32) -> Vec<Range<u32>> {
+    let sum = |of: &dyn Fn(Kind, u32) -> bool| -> u64 {
+        let tiles = tiles.iter().zip(levels).filter(|&(&(cell, _), &level)| of(cell, level));
+        tiles.map(|(&(_, tile), _)| weights(tile)).sum()
+    };
+    let blocks = |(&(cell, _), &level): (&Tile<'_>, &u32)| {
+        let all = sum(&|_, of| of == level);
+        let before = sum(&|other, of| of == level && other < cell);
+        let block = |weights: u64| ((weights * u64::from(slices) + all / 2) / all) as u32;
+        let own = sum(&|other, _| other == cell);
+        let start = block(before).min(slices - 1);
+        start..block(before + own).max(start + 1)
+    };
+    tiles.iter().zip(levels).map(blocks).collect()
+}
+
+/// Returns the floats of a tile's weights.
+fn weights(tile: &UnitTile) -> u64 {
+    u64::from(tile.blocks()) * u64::from(tile.size())
 }
 
 impl Place {

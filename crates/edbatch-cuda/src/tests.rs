@@ -5,6 +5,7 @@ mod barriers;
 mod compiled;
 mod functions;
 mod launches;
+mod levels;
 mod placed;
 mod products;
 mod rows;

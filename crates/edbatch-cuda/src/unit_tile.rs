@@ -10,6 +10,7 @@ use std::ops::Range;
 use edbatch_graph::Reduction;
 use edbatch_layout::{Base, CellStep, Mode, Place, Program, RowKernel, RowStep, Weight};
 
+use super::command_list::scratch;
 use super::device::{AHEAD_BYTES, ROW_BYTES};
 use super::phase_table::PhaseEntry;
 use super::phases::{is_aligned, recomputed};
@@ -35,6 +36,8 @@ pub(crate) struct UnitTile {
     /// Other elements of a row that steps read, one for each unit.
     pub(crate) loads: Vec<Load>,
     pub(crate) lines: Vec<Line>,
+    /// The floats of a call's scratch that it stores.
+    pub(crate) stored: Range<u32>,
     /// The shapes that its kernel has.
     pub(crate) shapes: &'static [Shape],
 }
@@ -83,6 +86,7 @@ impl UnitTile {
         let mut reader = Reader::new(program, entry)?;
         entry.phase.steps.clone().try_for_each(|index| reader.step(index))?;
         let mut tile = Self { phase, shapes: shapes::shapes(1), ..reader.tile };
+        tile.stored = tile.scratch(&scratch(program.part(entry.cell, entry.part)?).0);
         let columns = tile.products.iter().map(|product| product.columns.len()).max()?;
         tile.columns = columns.next_power_of_two() as u32;
         // Half a block if a whole one leaves no room for rows.
@@ -121,7 +125,7 @@ impl UnitTile {
 
     /// Returns the floats of a call's scratch that the tile stores, given the start and the width of
     /// each region.
-    pub(crate) fn scratch(&self, regions: &[(u32, u32)]) -> Range<u32> {
+    fn scratch(&self, regions: &[(u32, u32)]) -> Range<u32> {
         let stored = self.lines.iter().filter_map(|line| match line {
             Line::Store { place: Place { base: Base::Scratch(region), .. }, .. } => {
                 Some(regions[usize::from(*region)])

@@ -2,6 +2,8 @@
 
 use edbatch_layout::{Operand, Plan, Program};
 
+use crate::reads::{Reads, set};
+
 /// Returns the wave of each step of a plan. A step that reads neither given rows nor another step's
 /// output has wave 0. Given rows are written in wave 0, so their readers have wave 1 or more. Any
 /// other step has the wave after the last one whose output it reads.
@@ -24,6 +26,8 @@ pub(crate) struct WaveFinder {
     outputs: Vec<Output>,
     /// The wave of each step.
     pub(crate) waves: Vec<u32>,
+    /// The cells whose values the steps of each cell read.
+    pub(crate) reads: Reads,
 }
 
 /// The range of the arena that a step writes, or of a given row, in elements.
@@ -33,6 +37,8 @@ struct Output {
     end: u64,
     /// The first wave that may read this range.
     readable: u32,
+    /// The set of the cell of the step; empty for a given row.
+    cell: u64,
 }
 
 impl WaveFinder {
@@ -40,10 +46,11 @@ impl WaveFinder {
     pub(crate) fn find(&mut self, program: &Program, plan: &Plan) {
         self.outputs.clear();
         self.waves.clear();
+        self.reads.clear();
         self.outputs.extend(plan.given.iter().map(|row| {
             let start = u64::from(row.start);
             let end = start + u64::from(program.record(row.record).stride);
-            Output { start, end, readable: 1 }
+            Output { start, end, readable: 1, cell: 0 }
         }));
         self.outputs.sort_unstable_by_key(|output| output.start);
         for (index, step) in plan.steps.iter().enumerate() {
@@ -69,26 +76,30 @@ impl WaveFinder {
             }
             let wave = reader.wave;
             self.waves.push(wave);
+            self.reads.add(step.cell, reader.cells);
             let (start, rows) = (u64::from(step.out), u64::from(step.calls));
             let end = start + rows * u64::from(program.carried_out(step).output_stride);
             // A planner allocates in ascending order, so this appends.
             let place = self.outputs.partition_point(|output| output.start <= start);
-            self.outputs.insert(place, Output { start, end, readable: wave + 1 });
+            let output = Output { start, end, readable: wave + 1, cell: set(step.cell) };
+            self.outputs.insert(place, output);
         }
     }
 }
 
-/// Finds the wave of a step from the rows that it reads.
+/// Finds the wave of a step, and the cells that it reads, from its rows.
 struct Reader<'a> {
     outputs: &'a [Output],
     /// The output that holds the row read last, since the next row is often in the same one.
     last: Output,
     wave: u32,
+    cells: u64,
 }
 
 impl<'a> Reader<'a> {
     fn new(outputs: &'a [Output]) -> Self {
-        Self { outputs, last: Output { start: 0, end: 0, readable: 0 }, wave: 0 }
+        let last = Output { start: 0, end: 0, readable: 0, cell: 0 };
+        Self { outputs, last, wave: 0, cells: 0 }
     }
 
     #[inline]
@@ -101,6 +112,7 @@ impl<'a> Reader<'a> {
             if let Some(output) = output.filter(|output| row < output.end) {
                 self.last = output;
                 self.wave = self.wave.max(output.readable);
+                self.cells |= output.cell;
             }
         }
     }

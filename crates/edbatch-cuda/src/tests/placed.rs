@@ -1,7 +1,10 @@
 //! The placement of a group's weights.
 
+use edbatch_graph::Kind;
+
 use crate::device::{AHEAD_BYTES, ROW_BYTES};
-use crate::place::Placement;
+use crate::place::{Placement, Tile};
+use crate::reads::{Reads, set};
 use crate::shapes::{fastest, large_tile, offered, room, shapes};
 use crate::unit_tile::{TileProduct, UnitTile};
 
@@ -12,9 +15,41 @@ fn tile(phase: usize, units: u32, columns: u32, depth: u32) -> UnitTile {
     UnitTile { shapes: shapes(1), ..tile }
 }
 
+/// Places tiles of different cells, each of which reads the one before.
 fn placed(tiles: &[UnitTile], sms: u32, shared_bytes: usize) -> Placement {
-    let phases = 1 + tiles.iter().map(|tile| tile.phase).max().unwrap_or(0);
-    Placement::new(&tiles.iter().collect::<Vec<_>>(), phases, sms, shared_bytes)
+    let mut reads = Reads::default();
+    let cells = (0..tiles.len()).map(Kind::new);
+    cells.clone().skip(1).for_each(|cell| reads.add(cell, set(cell) >> 1));
+    place(&cells.zip(tiles).collect::<Vec<_>>(), &reads, sms, shared_bytes)
+}
+
+fn place(tiles: &[Tile<'_>], reads: &Reads, sms: u32, shared_bytes: usize) -> Placement {
+    let phases = 1 + tiles.iter().map(|(_, tile)| tile.phase).max().unwrap_or(0);
+    let placement = Placement::new(tiles, reads, phases, sms, shared_bytes);
+    check(&placement, tiles).unwrap();
+    placement
+}
+
+/// Checks that no two phases have weights at the same place of a block's shared memory, and that
+/// fours are aligned.
+pub(super) fn check(placement: &Placement, tiles: &[Tile<'_>]) -> Result<(), String> {
+    for block in 0..placement.slices {
+        let mut spans = Vec::new();
+        for &(_, tile) in tiles {
+            let Some(place) = &placement.places[tile.phase] else { continue };
+            if place.slices.contains(&block) {
+                let blocks = tile.blocks().div_ceil(place.slices.len() as u32);
+                spans.push((place.at, place.at + blocks * tile.size(), tile.phase));
+            }
+        }
+        spans.sort_unstable();
+        let overlap = spans.windows(2).find(|pair| pair[0].1 > pair[1].0);
+        let misplaced = spans.iter().find(|span| span.0 % 4 != 0 || span.1 > placement.resident);
+        if overlap.is_some() || misplaced.is_some() {
+            return Err(format!("block {block}: {spans:?} of {}", placement.resident));
+        }
+    }
+    Ok(())
 }
 
 #[test]
@@ -55,23 +90,61 @@ fn units_are_divided_and_nothing_overlaps() {
     let slices: Vec<_> = tiles.iter().map(|tile| place(tile).slices.clone()).collect();
     // Narrow phases have different blocks.
     assert_eq!(slices, [0..2, 2..4, 0..4, 0..4]);
-    for block in 0..placement.slices {
-        let own = tiles.iter().filter(|tile| place(tile).slices.contains(&block));
-        let mut spans: Vec<_> = own
-            .map(|tile| {
-                let blocks = tile.blocks().div_ceil(place(tile).slices.len() as u32);
-                (place(tile).at, place(tile).at + blocks * tile.size())
-            })
-            .collect();
-        spans.sort_unstable();
-        assert!(spans.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{spans:?}");
-        assert!(spans.iter().all(|&(start, _)| start % 4 == 0), "fours are aligned");
-        assert!(spans.last().expect("every block has some").1 <= placement.resident);
-    }
     let table = placement.table();
     assert_eq!((table[..2].to_vec(), table[48..50].to_vec()), (vec![0, 2], vec![2, 2]));
     // Phase 2 has no unit tiles.
     assert!(table[96..144].iter().all(|&word| word == 0));
+}
+
+#[test]
+fn overlapping_weights_are_found() {
+    let tiles = [tile(0, 64, 4, 64), tile(1, 32, 4, 64), tile(2, 64, 2, 64)];
+    let of_cells: Vec<Tile<'_>> = (0..).map(Kind::new).zip(&tiles).collect();
+    let right = placed(&tiles, 8, 160 << 10);
+    for phase in 0..tiles.len() {
+        let (mut moved, mut spoilt) = (right.clone(), right.clone());
+        let place = moved.places[phase].as_mut().unwrap();
+        place.at = if place.at == 0 { right.resident } else { 0 };
+        check(&moved, &of_cells).unwrap_err();
+        spoilt.places[phase].as_mut().unwrap().at += 1;
+        check(&spoilt, &of_cells).unwrap_err();
+    }
+    let mut narrow = right;
+    let place = narrow.places[0].as_mut().unwrap();
+    place.slices.end -= 1;
+    check(&narrow, &of_cells).unwrap_err();
+}
+
+/// Cells of a level have different blocks, in proportion to weights; levels have all blocks.
+#[test]
+fn blocks_of_a_level_are_divided_between_cells() {
+    // Two phases of a cell, and cells with the same and with twice the weights.
+    let tiles = [
+        tile(0, 256, 2, 64),
+        tile(1, 256, 2, 64),
+        tile(2, 256, 4, 64),
+        tile(3, 256, 4, 128),
+        tile(4, 256, 4, 64),
+    ];
+    let cells = [0, 0, 1, 2, 3].map(Kind::new);
+    let of_cells: Vec<Tile<'_>> = cells.into_iter().zip(&tiles).collect();
+    let slices = |reads: &[(usize, usize)]| -> Vec<_> {
+        let mut all = Reads::default();
+        let kinds = reads.iter().map(|&(reader, read)| (Kind::new(reader), Kind::new(read)));
+        kinds.for_each(|(reader, read)| all.add(reader, set(read)));
+        let placement = place(&of_cells, &all, 16, 227 << 10);
+        assert_eq!(placement.slices, 16);
+        placement.places.into_iter().map(|place| place.unwrap().slices).collect()
+    };
+    // All of them side by side; then two components.
+    assert_eq!(slices(&[]), [0..3, 0..3, 3..6, 6..13, 13..16]);
+    let pairs = [(0, 1), (1, 0), (2, 2), (2, 3), (3, 2), (3, 1)];
+    assert_eq!(slices(&pairs), [0..8, 0..8, 8..16, 0..11, 11..16]);
+    // A chain, whose last cell reads the one before through a cell without unit tiles.
+    assert_eq!(slices(&[(1, 0), (2, 1), (9, 2), (3, 9)]), vec![0..16; 5]);
+    // Two cells that read the first one, and a level of its own.
+    let pairs = [(1, 0), (2, 0), (3, 2)];
+    assert_eq!(slices(&pairs), [0..16, 0..16, 0..5, 5..16, 0..16]);
 }
 
 /// Weights that do not fit are streamed; later, smaller ones are still resident.

@@ -70,7 +70,7 @@ sm_120 bilstm_tagger 256: 64 x 2, 4194304 of 6291456, 1 4: P2R1 P2R2 P4R2 S4R8
 sm_120 bilstm_tagger_char 256: 64 x 2, 8388608 of 9961472, 2 5: P2R1 P4R4 S4R8, 3 6: P2R1 S4R8
 sm_120 lstm_nmt 256: 64 x 2, 0 of 2097152, 2 5: P2R1 P2R2 P4R2 S4R8
 sm_120 lattice_lstm 256: 64 x 2, 0 of 2097152, 1 3: P2R1 P2R2 P4R2 S4R8
-sm_120 lattice_gru 256: 64 x 2, 0 of 1572864, 1 2 4 5: P2R1 S4R8
+sm_120 lattice_gru 256: 32 x 5, 0 of 1572864, 1 2 4 5: P2R1 S4R8
 ";
 
 #[test]
