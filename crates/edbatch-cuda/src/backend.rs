@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use edbatch_layout::{LINE, Lifetimes, Plan, Program, Step, ValueRow, Want};
 use edbatch_runtime::kernels::ArgMax;
 use edbatch_runtime::{
-    Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, StoredRow, fields,
+    Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, PartLimits, StoredRow, fields,
 };
 
 use super::command_list::{CommandList, NOT_FINITE};
@@ -14,6 +14,11 @@ use super::device::{Arguments, Device, TeamPart};
 use super::loaded::{Loaded, Placed};
 use super::memory::PlanMemory;
 use super::{CudaError, CudaOptions};
+
+/// Minimum inputs of a part of a mini-batch, and minimum nodes of a round that has several parts. A
+/// round of fewer nodes takes a thread less time than it takes several of them to meet.
+const MIN_INPUTS: usize = 4;
+const MIN_NODES: usize = 512;
 
 /// Runs plans on a CUDA device or on an emulated one.
 ///
@@ -200,6 +205,11 @@ impl<D: Device> Backend for Cuda<D> {
 
     fn lifetimes(&self) -> Lifetimes {
         Lifetimes::Distinct
+    }
+
+    fn division(&self) -> Option<PartLimits> {
+        let groups = self.loaded.device.properties().sms / self.loaded.placed().placement.slices;
+        Some(PartLimits { parts: groups as usize, inputs: MIN_INPUTS, nodes: MIN_NODES })
     }
 }
 

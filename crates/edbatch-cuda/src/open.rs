@@ -4,7 +4,9 @@ use std::slice;
 use std::sync::Arc;
 
 use edbatch_layout::{Lifetimes, Plan, Program};
-use edbatch_runtime::{Backend, BackendError, Bytes, Outputs, Parameters, Part, StoredRow};
+use edbatch_runtime::{
+    Backend, BackendError, Bytes, Outputs, Parameters, Part, PartLimits, StoredRow,
+};
 
 use super::CudaOptions;
 use super::backend::Cuda;
@@ -165,6 +167,10 @@ impl Backend for EmulatedBackend {
 
     fn lifetimes(&self) -> Lifetimes {
         self.0.lifetimes()
+    }
+
+    fn division(&self) -> Option<PartLimits> {
+        self.0.division()
     }
 }
 

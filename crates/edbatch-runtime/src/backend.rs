@@ -109,6 +109,25 @@ pub trait Backend: Send + Sync {
     fn prefers_forks(&self) -> bool {
         false
     }
+
+    /// Returns the limits on the parts of a mini-batch, for a device that runs all of them at once
+    /// and divides each among its processors. Without limits, the default, an engine divides as for
+    /// the caches of a CPU.
+    fn division(&self) -> Option<PartLimits> {
+        None
+    }
+}
+
+/// The limits on the parts into which an engine divides a mini-batch for a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PartLimits {
+    /// The maximum number of parts, unless the model says that values are large.
+    pub parts: usize,
+    /// The minimum number of inputs of a part, on average.
+    pub inputs: usize,
+    /// The minimum number of nodes of a round that is divided. Dividing a smaller one would cost
+    /// more than it saves, because the threads wait for each other.
+    pub nodes: usize,
 }
 
 /// A part of a mini-batch, for one [`Backend::run`].

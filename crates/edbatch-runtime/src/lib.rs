@@ -48,8 +48,8 @@ mod weights_file;
 
 pub use backend::{
     BackPart, Backend, BackendError, Bytes, Given, GivenPlace, Gradient, Gradients,
-    OutputGradients, Outputs, Part, StillWanted, StoredRow, Training, TrainingState, Update,
-    UpdateRule, fields, initial_rows, try_memory,
+    OutputGradients, Outputs, Part, PartLimits, StillWanted, StoredRow, Training, TrainingState,
+    Update, UpdateRule, fields, initial_rows, try_memory,
 };
 pub use count::{Count, KernelCounts, gathered_bytes};
 pub use cpu::{Cpu, Profile, Timer, Work};

@@ -110,7 +110,7 @@ impl Decision {
 
     /// Adds the graph that was decided last, and its plans, to the counts.
     pub(crate) fn count(&mut self, program: &Program, graph: &Graph, plans: &[&Plan]) {
-        let Tally { statistics, report } = &mut self.tally;
+        let Tally { statistics, report, .. } = &mut self.tally;
         statistics.nodes += graph.nodes() as u64;
         statistics.graphs += 1;
         statistics.batches += self.schedule.len() as u64;

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
-use edbatch_graph::{Graph, Value};
+use edbatch_graph::{Dag, Graph, Value};
 use edbatch_layout::{Plan, Program, Want};
 use edbatch_models::{Build, BuildError, Mailbox, Model};
 use edbatch_policy::{AnyPolicy, Scheduler};
@@ -126,6 +126,20 @@ impl Rounds {
         Ok(graphs)
     }
 
+    /// Wires an input up to its end or its first await. Returns the number of its nodes, and true if
+    /// it awaits a value.
+    pub(crate) fn probe<M: Model>(&self, model: &M, input: &M::Input) -> (usize, bool) {
+        let mut found = (0, false);
+        let ignore = &mut |_: usize, _: Result<&mut Rows, InputError>| {};
+        let admission = Admission::new(1, &|_| true);
+        let wired = self.run_rounds(0, model, [input], admission, ignore, |graph, round| {
+            found = (graph.nodes(), round.waits());
+            Ok(ControlFlow::Break(()))
+        });
+        wired.expect("only plans fail");
+        found
+    }
+
     /// Runs rounds until every input has ended. `each` is called before each round runs, and may
     /// end the loop.
     fn run_rounds<M: Model, I: Borrow<M::Input>, O: Output>(
@@ -175,6 +189,9 @@ impl Rounds {
             }
             let Slot { decision, plan, round, .. } = &mut *slot;
             decision.tally.statistics.execute += executing.elapsed();
+            if let Some(counts) = decision.tally.rounds.iter_mut().find(|round| round.0 == 0) {
+                *counts = (round.turns.len(), graph.borrow().nodes());
+            }
             decision.count(&self.program, &graph.borrow(), &[plan]);
             let _stage = span!(DEBUG, "read");
             let (reading, backend) = (Instant::now(), self.backend());

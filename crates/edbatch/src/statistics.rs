@@ -77,6 +77,8 @@ pub(crate) struct Tally {
     pub(crate) statistics: Statistics,
     /// The report, if requested.
     pub(crate) report: Option<Report>,
+    /// The inputs and the nodes of the first round, and of the second.
+    pub(crate) rounds: [(usize, usize); 2],
 }
 
 impl Tally {
@@ -84,7 +86,8 @@ impl Tally {
     pub(crate) fn new(counts: bool) -> Self {
         let report = counts.then(Report::default);
         let counts = counts.then(Counts::default);
-        Self { statistics: Statistics { counts, ..Statistics::default() }, report }
+        let statistics = Statistics { counts, ..Statistics::default() };
+        Self { statistics, report, ..Self::default() }
     }
 
     /// Returns an empty tally with the same choice of what to count.
@@ -95,6 +98,9 @@ impl Tally {
     /// Adds the tally of other mini-batches or parts of one.
     pub(crate) fn add(&mut self, other: &Self) {
         self.statistics.add(&other.statistics);
+        for (own, other) in self.rounds.iter_mut().zip(other.rounds) {
+            *own = (own.0 + other.0, own.1 + other.1);
+        }
         if let Some(other) = &other.report {
             self.report.get_or_insert_default().merge(other);
         }

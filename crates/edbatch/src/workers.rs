@@ -8,7 +8,10 @@
 //!
 //! A backend that [prefers forks](edbatch_runtime::Backend::prefers_forks) is forked for each
 //! thread, with a loop over rounds of its own; then parts never wait for each other. The parts on
-//! any other backend share it, and run their rounds together.
+//! any other backend share it, and run their rounds together. Then each round is a meeting of the
+//! threads, so a device that has [limits](edbatch_runtime::Backend::division) runs mini-batches
+//! with small rounds, such as the steps of a decoder, in one part. The size of rounds follows from
+//! the mini-batch before.
 //!
 //! The values of a large mini-batch leave the cache before they are read again, and so do large
 //! values, such as the matrices of MV-RNN. Then parts that fit into the cache are faster on a
@@ -20,7 +23,7 @@ use std::ops::Range;
 
 use edbatch_models::Model;
 use edbatch_policy::AnyPolicy;
-use edbatch_runtime::{Bytes, ThreadPool, span};
+use edbatch_runtime::{Bytes, PartLimits, ThreadPool, span};
 
 use crate::output::{Output, Sink};
 use crate::rounds::Rounds;
@@ -51,6 +54,41 @@ pub(crate) struct Workers {
     pool: ThreadPool,
     /// The backend's [`largest_cell`](edbatch_runtime::Backend::largest_cell).
     largest_cell: Option<usize>,
+    /// The rounds of the last mini-batch, if it was divided for a device.
+    expected: Option<ExpectedNodes>,
+}
+
+/// The expected nodes of the rounds that decide about the parts of a mini-batch for a device: of
+/// those after a value was awaited, or of the first if no value is.
+#[derive(Clone, Copy)]
+struct ExpectedNodes {
+    awaits: bool,
+    /// The nodes of this number of inputs, or, if none awaits a value, of inputs with this work.
+    nodes: usize,
+    of: usize,
+}
+
+impl ExpectedNodes {
+    /// The nodes that the last mini-batch had.
+    fn after<M: Model>(model: &M, inputs: &[M::Input], ran: &Tally) -> Option<Self> {
+        let [(began, nodes), (resumed, nodes_after)] = ran.rounds;
+        match (began, resumed) {
+            (0, _) => None,
+            (_, 0) => Some(Self { awaits: false, nodes, of: work(model, inputs) }),
+            _ => Some(Self { awaits: true, nodes: nodes_after, of: began }),
+        }
+    }
+
+    fn of<M: Model>(self, model: &M, inputs: &[M::Input]) -> u128 {
+        let of = if self.awaits { inputs.len() } else { work(model, inputs) };
+        self.nodes as u128 * of as u128 / self.of as u128
+    }
+}
+
+/// Returns the work of inputs, at least 1 each.
+fn work<M: Model>(model: &M, inputs: &[M::Input]) -> usize {
+    let work = inputs.iter().map(|input| model.work(input).max(1));
+    work.fold(0, usize::saturating_add)
 }
 
 impl Workers {
@@ -60,7 +98,8 @@ impl Workers {
         let forks = if first.backend().prefers_forks() { pool.threads() - 1 } else { 0 };
         let forks: Vec<_> = (0..forks).map(|_| first.fork()).collect();
         let largest_cell = first.backend().largest_cell();
-        Self { rounds: [first].into_iter().chain(forks).collect(), pool, largest_cell }
+        let rounds = [first].into_iter().chain(forks).collect();
+        Self { rounds, pool, largest_cell, expected: None }
     }
 
     /// Returns the loop for streams and for mini-batches that are not divided.
@@ -98,31 +137,67 @@ impl Workers {
 
     /// Divides inputs into parts. There may be a single part.
     pub(crate) fn parts<M: Model>(&self, model: &M, inputs: &[M::Input]) -> Vec<Range<usize>> {
-        self.division().parts(model, inputs)
+        self.division(model, inputs).parts(model, inputs)
     }
 
-    /// Returns the rules by which mini-batches are divided.
-    fn division(&self) -> Division {
+    /// Returns the rules by which a mini-batch is divided.
+    fn division<M: Model>(&self, model: &M, inputs: &[M::Input]) -> Division {
         let by_default = self.first().schedules_by_default();
-        Division::new(self.pool.threads(), self.largest_cell, by_default)
+        let limits = self.first().backend().division();
+        let on_device = limits.map(|limits| self.on_device(limits, model, inputs));
+        let division = Division::new(self.pool.threads(), self.largest_cell, by_default);
+        Division { on_device, ..division }
+    }
+
+    /// Returns the number of parts on a device with these limits.
+    fn on_device<M: Model>(&self, limits: PartLimits, model: &M, inputs: &[M::Input]) -> usize {
+        let parts = self.pool.threads().min(limits.parts).min(inputs.len() / limits.inputs.max(1));
+        if parts < 2 {
+            return 1;
+        }
+        // Before the first mini-batch: an input that awaits a value goes on by a node.
+        let expected =
+            self.expected.unwrap_or_else(|| match self.first().probe(model, &inputs[0]) {
+                (_, true) => ExpectedNodes { awaits: true, nodes: 1, of: 1 },
+                (nodes, _) => ExpectedNodes { awaits: false, nodes, of: work(model, &inputs[..1]) },
+            });
+        if expected.of(model, inputs) < limits.nodes as u128 { 1 } else { parts }
     }
 
     /// Runs a mini-batch. `outputs` has an entry per input, whose memory is reused. Returns the
     /// counts and times, summed over the threads.
     pub(crate) fn run<M: Model, O: Output>(
-        &self,
+        &mut self,
         model: &M,
         inputs: &[M::Input],
         outputs: &mut [Result<O, InputError>],
         options: &RunOptions<'_>,
     ) -> Result<Tally, RunError> {
-        let &RunOptions { still_wanted, only_finite } = options;
         let _mini_batch = span!(INFO, "mini-batch", inputs = inputs.len() as u64);
-        if self.division().count(model, inputs) == 1 {
+        let division = self.division(model, inputs);
+        let ran = if division.count(model, inputs) == 1 {
+            let &RunOptions { still_wanted, only_finite } = options;
             let admission = Admission { width: inputs.len(), still_wanted, only_finite };
-            return self.first().run(0, model, inputs, admission, &mut Into(outputs));
+            self.first().run(0, model, inputs, admission, &mut Into(outputs))?
+        } else {
+            self.run_parts(model, inputs, division.parts(model, inputs), outputs, options)?
+        };
+        if division.on_device.is_some() && self.pool.threads() > 1 {
+            self.expected = ExpectedNodes::after(model, inputs, &ran).or(self.expected);
         }
-        let parts = self.parts(model, inputs);
+        Ok(ran)
+    }
+
+    /// Runs the parts of a mini-batch on the threads of the pool.
+    fn run_parts<M: Model, O: Output>(
+        &self,
+        model: &M,
+        inputs: &[M::Input],
+        parts: Vec<Range<usize>>,
+        outputs: &mut [Result<O, InputError>],
+        options: &RunOptions<'_>,
+    ) -> Result<Tally, RunError> {
+        let &RunOptions { still_wanted, only_finite } = options;
         let mut ran: Vec<_> = parts.iter().map(|_| Ok(Tally::default())).collect();
         // Each part writes its own results, so that no thread waits for another to write.
         let mut rest = outputs;
@@ -190,6 +265,8 @@ pub(crate) struct Division {
     threads: usize,
     /// Maximum inputs of a part, on average.
     max_inputs: usize,
+    /// The number of parts on a device with limits, unless values are large.
+    on_device: Option<usize>,
 }
 
 impl Division {
@@ -201,7 +278,8 @@ impl Division {
             Some(bytes) => bytes <= MAX_WEIGHTS && (threads > 1 || by_default),
             None => threads > 1,
         };
-        Self { threads, max_inputs: if is_limited { MAX_INPUTS } else { usize::MAX } }
+        let max_inputs = if is_limited { MAX_INPUTS } else { usize::MAX };
+        Self { threads, max_inputs, on_device: None }
     }
 
     /// Divides inputs into parts. There may be a single part.
@@ -213,16 +291,18 @@ impl Division {
 
     /// Returns the number of parts into which to divide inputs.
     fn count<M: Model>(self, model: &M, inputs: &[M::Input]) -> usize {
-        let Self { threads, max_inputs } = self;
+        let Self { threads, max_inputs, on_device } = self;
         let all = inputs.len();
-        let for_threads = match all.div_ceil(threads.saturating_mul(max_inputs)) {
-            each if threads == 1 || all >= threads * MIN_INPUTS => each * threads,
-            _ => 1,
-        };
+        let for_threads =
+            on_device.unwrap_or_else(|| match all.div_ceil(threads.saturating_mul(max_inputs)) {
+                each if threads == 1 || all >= threads * MIN_INPUTS => each * threads,
+                _ => 1,
+            });
         let bytes: u128 = inputs.iter().map(|input| model.bytes(input) as u128).sum();
         let for_cache = bytes.div_ceil(CACHED).min(all as u128) as usize;
         match for_threads.max(for_cache) {
             0 | 1 => 1,
+            parts if Some(parts) == on_device => parts,
             parts => parts.next_multiple_of(threads),
         }
     }

@@ -33,6 +33,8 @@ mod optimizers;
 mod other_weights;
 mod outside_backend;
 mod packages;
+#[cfg(feature = "cuda")]
+mod parts;
 mod prose;
 mod pytorch;
 mod random_networks;

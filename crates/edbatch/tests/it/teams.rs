@@ -7,21 +7,22 @@ use edbatch::models::*;
 use edbatch::{Engine, EngineOptions, Rows};
 use edbatch_graph::Network;
 use edbatch_layout::{CellStyle, Program};
-use edbatch_runtime::Parameters;
 use edbatch_runtime::kernels::Level;
+use edbatch_runtime::{Backend, Parameters};
 use edbatch_testing::skip;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
 use crate::emulated;
 use crate::fn_model::random;
+use crate::parts::Divided;
 use crate::small::random_trees;
 
 /// A model, inputs, and the results of the CPU.
-struct Subject<M: Model> {
+pub(crate) struct Subject<M: Model> {
     model: M,
     parameters: Parameters,
-    inputs: Vec<M::Input>,
-    expected: Vec<Rows>,
+    pub(crate) inputs: Vec<M::Input>,
+    pub(crate) expected: Vec<Rows>,
 }
 
 impl<M: Model + Clone> Subject<M> {
@@ -38,9 +39,20 @@ impl<M: Model + Clone> Subject<M> {
     }
 
     fn engine(&self, device: &EmulatedDevice, threads: usize, driver: Driver) -> Option<Engine<M>> {
+        self.engine_on(device, threads, driver, |backend| backend)
+    }
+
+    /// Like [`engine`](Self::engine), on what `wrap` makes of the backend.
+    pub(crate) fn engine_on(
+        &self,
+        device: &EmulatedDevice,
+        threads: usize,
+        driver: Driver,
+        wrap: impl FnOnce(Box<dyn Backend>) -> Box<dyn Backend>,
+    ) -> Option<Engine<M>> {
         let program = Program::new(self.model.network().clone(), CellStyle::default()).unwrap();
         let (program, parameters) = (Arc::new(program), &self.parameters);
-        let backend = emulated::load(device, program.clone(), parameters, driver)?;
+        let backend = wrap(emulated::load(device, program.clone(), parameters, driver)?);
         let options = EngineOptions::new().threads(threads);
         let engine =
             Engine::with_backend(self.model.clone(), parameters, program, backend, options);
@@ -48,13 +60,13 @@ impl<M: Model + Clone> Subject<M> {
     }
 }
 
-fn trees() -> Option<Subject<TreeLstm>> {
+pub(crate) fn trees() -> Option<Subject<TreeLstm>> {
     let sizes = TreeSizes { vocabulary: 9, embed: 5, hidden: 13, classes: 2 };
     Subject::new(TreeLstm::new(sizes).unwrap(), random_trees(16, 9, 1))
 }
 
 /// A decoder, with a graph per word of its longest sentence.
-fn translator() -> Option<Subject<LstmNmt>> {
+pub(crate) fn translator() -> Option<Subject<LstmNmt>> {
     let sizes = NmtSizes { source: 9, target: 9, embed: 4, hidden: 5 };
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(2);
     let mut source = |_| {
@@ -89,7 +101,9 @@ fn a_mini_batch_is_one_driver_call() {
 fn each_round_of_parts_is_one_launch() {
     let Some(subject) = translator() else { return };
     let device = EmulatedDevice::with_size(6, 12, 64 << 10);
-    let Some(mut engine) = subject.engine(&device, 3, Driver::Teams) else { return };
+    let engine = subject
+        .engine_on(&device, 3, Driver::Teams, |backend| Divided::with_limits(backend, None).0);
+    let Some(mut engine) = engine else { return };
     let parts = engine.parts(&subject.inputs);
     assert_eq!(parts.len(), 3);
     // The number of graphs of the longest part.
@@ -237,7 +251,9 @@ fn a_panic_of_a_part_leaves_the_others() {
     let Some(Subject { model, parameters, mut inputs, expected }) = translator() else { return };
     let subject = Subject { model: Superstitious(model), parameters, inputs: vec![], expected };
     let device = EmulatedDevice::with_size(9, 12, 64 << 10);
-    let Some(mut engine) = subject.engine(&device, 3, Driver::Teams) else { return };
+    let engine = subject
+        .engine_on(&device, 3, Driver::Teams, |backend| Divided::with_limits(backend, None).0);
+    let Some(mut engine) = engine else { return };
     for at in [0, 15, 7] {
         let words = std::mem::replace(&mut inputs[at].words, vec![3; 7]);
         let run = std::panic::AssertUnwindSafe(|| engine.run(&inputs));
