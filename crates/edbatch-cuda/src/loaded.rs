@@ -208,8 +208,7 @@ impl<D: Device> Loaded<D> {
         self.placed.read().unwrap_or_else(PoisonError::into_inner).1.clone()
     }
 
-    /// Places the program anew if the steps of a plan have read values of other cells than those of
-    /// earlier plans.
+    /// Places the program again if a plan reads values of cells that earlier plans did not.
     pub(super) fn learn(&self, reads: &Reads) -> Result<(), CudaError> {
         if self.placed.read().unwrap_or_else(PoisonError::into_inner).0.contain(reads) {
             return Ok(());

@@ -221,8 +221,8 @@ impl Placement {
     }
 }
 
-/// Returns the blocks of a group on which each tile's cell may be: those of each level are divided
-/// between its cells.
+/// Returns the blocks for each tile's cell. Each level divides all blocks between its cells, in
+/// proportion to their weights.
 fn divide(tiles: &[Tile<'_>], levels: &[u32], slices: u32) -> Vec<Range<u32>> {
     let sum = |of: &dyn Fn(Kind, u32) -> bool| -> u64 {
         let tiles = tiles.iter().zip(levels).filter(|&(&(cell, _), &level)| of(cell, level));

@@ -1,8 +1,10 @@
-//! Which cells read values of which, and the levels that follow from it.
+//! The relation "reads" between cells, and the levels of cells that follow from it.
 //!
-//! Records do not tell: an encoder and a decoder share one, and so do two kinds of tree nodes. But
-//! a decoder never runs in a wave with its encoder, and nodes of both kinds do. So the relation is
-//! what plans have shown so far.
+//! Records do not tell it: an encoder and a decoder share one, and so do two kinds of tree nodes.
+//! But a decoder never runs in a wave with its encoder, and nodes of both kinds do. So the relation
+//! holds the pairs of cells that plans have shown so far.
+//!
+//! *Cost*: finding waves looks up the writers of rows anyway, so a pair costs an instruction.
 
 use edbatch_graph::Kind;
 

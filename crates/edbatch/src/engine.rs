@@ -158,7 +158,8 @@ impl<M: Model> Engine<M> {
     /// more would leave the cache before they are read. This limit does not apply if a cell
     /// multiplies by more than 4 MiB of weights, which each part reads again, nor on one thread if
     /// the caller set the policy. Values that exceed the cache ([`Model::bytes`]) are always
-    /// divided. No bit of a result depends on the parts.
+    /// divided. Other limits apply to a backend that [has them](Backend::division); then the parts
+    /// also depend on the rounds of the last mini-batch. No bit of a result depends on the parts.
     #[must_use]
     pub fn parts(&self, inputs: &[M::Input]) -> Vec<Range<usize>> {
         self.workers.parts(&self.model, inputs)

@@ -126,8 +126,8 @@ impl Rounds {
         Ok(graphs)
     }
 
-    /// Wires an input up to its end or its first await. Returns the number of its nodes, and true if
-    /// it awaits a value.
+    /// Wires an input up to its end or its first await. Returns the number of its nodes, and true
+    /// if it awaits a value.
     pub(crate) fn probe<M: Model>(&self, model: &M, input: &M::Input) -> (usize, bool) {
         let mut found = (0, false);
         let ignore = &mut |_: usize, _: Result<&mut Rows, InputError>| {};

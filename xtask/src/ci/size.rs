@@ -20,8 +20,9 @@ use crate::{Failure, root};
 /// deep graphs, 75 reserve the rows of large inputs, 11 name pointers of Git LFS, 3 mark
 /// what needs a feature, 29 read float64 at the speed of float32, name missing folders,
 /// and say which gradients are missing. 883 are unit tiles on devices: which phases they are, their
-/// shapes and costs, their place on groups of blocks, packed weights, and generated code.
-const MAX_LIBRARIES: usize = 75_759;
+/// shapes and costs, their place on groups of blocks, packed weights, and generated code. 322 put
+/// cells side by side on blocks, as plans show, and divide mini-batches by the rounds of a device.
+const MAX_LIBRARIES: usize = 76_081;
 
 /// The limit for `benches`, so that the measurements stay much smaller than the libraries. The
 /// store of its plain backend, which sessions need, has 45 lines.
@@ -29,8 +30,9 @@ const MAX_BENCHES: usize = 13_545;
 
 /// The limit for the workspace with its tests, so that moving code does not escape the count.
 /// 682 of them are the examples `derivations` and `plans` with their tests, 170 are `cargo xtask
-/// release` and the checks for other systems. 1,325 are unit tiles with their tests.
-const MAX_WORKSPACE: usize = 135_533;
+/// release` and the checks for other systems. 1,325 are unit tiles with their tests. 831 are cells
+/// side by side and parts on devices, with their tests.
+const MAX_WORKSPACE: usize = 136_364;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {

@@ -149,7 +149,7 @@ sm_120 lattice_lstm: 64 | char 0..32 word 32..64
 sm_120 lattice_gru: 32 | char 0..16 0..16 word 16..32 16..32
 ";
 
-/// A network of two cells that share a record, with unit tiles, and calls of one after the other.
+/// A network of two cells with unit tiles that share a record: the second reads the first.
 fn two_cells() -> Subject {
     let mut network = Network::new();
     let state = network.record("state", [("h", Shape::Vector(64))]).unwrap();
