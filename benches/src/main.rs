@@ -12,6 +12,7 @@ use edbatch_benches::Failure;
 use edbatch_benches::measure::assets::output;
 use edbatch_benches::measure::device::Device;
 use edbatch_benches::measure::gpu::pack::{Contents, compile, pack};
+use edbatch_benches::measure::gpu::predict::predicted;
 use edbatch_benches::measure::options::{DeviceKind, Options, Part};
 use edbatch_benches::measure::plain::gemm::choices;
 use edbatch_benches::measure::rounds::LAPS;
@@ -47,6 +48,10 @@ fn run(options: &Options) -> Result<(), Failure> {
     let old = options.against.as_ref().map(read).transpose()?;
     if let Some(done) = make_pack(options) {
         return done;
+    }
+    if options.predict {
+        println!("{}", predicted(options, &families(options)?)?);
+        return Ok(());
     }
     let device = open_device(options)?;
     let families = families(options)?;

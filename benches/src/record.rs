@@ -9,12 +9,15 @@ pub mod soak;
 pub mod sorted;
 pub mod training;
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::record::finding::Finding;
 use crate::record::machine::Machine;
 use crate::record::soak::Soak;
 use crate::record::training::Training;
+use crate::text::duration;
 
 /// A measurement, with the step of the run that made it and the machine it was made on.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -169,6 +172,29 @@ pub struct Throughput {
     pub gathered_rows: f64,
     /// Bytes that a mini-batch reads through lists of indices, including rows of tables.
     pub gathered_bytes: f64,
+    /// The parts of a mini-batch's time, on a device.
+    #[serde(flatten)]
+    pub on_device: Option<OnDevice>,
+}
+
+/// The parts of the mean time of a mini-batch on a device. They add up to the time of its engine.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct OnDevice {
+    /// From the start of a launch's first block to the end of its last one, by the device's clock.
+    pub device_ns: f64,
+    /// The rest of the time from the driver's call until the host sees the end of the launch.
+    pub launch_ns: f64,
+    /// All other time.
+    pub host_ns: f64,
+    /// Clock of the SMs in MHz: cycles over nanoseconds.
+    pub sm_mhz: f64,
+}
+
+impl fmt::Display for OnDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [device, launch, host] = [self.device_ns, self.launch_ns, self.host_ns].map(duration);
+        write!(f, "; device {device}, launch {launch}, host {host}, {:.0} MHz", self.sm_mhz)
+    }
 }
 
 /// Quantiles of the time of a mini-batch over all runs of all mini-batches, in nanoseconds.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use edbatch_cuda::measure::{Hardware, ProbeDevice};
-use edbatch_cuda::{self as cuda, CudaOptions, EmulatedDevice};
+use edbatch_cuda::{self as cuda, CudaOptions, DeviceModel, EmulatedDevice, LaunchTimes};
 use edbatch_layout::Program;
 use edbatch_runtime::{Backend, BackendError, Parameters};
 
@@ -64,9 +64,27 @@ impl Device {
                 let Hardware { sms, shared_bytes, .. } = *probe.hardware();
                 (sms, cuda::team_size(program, sms, shared_bytes))
             }
-            Self::Emulated(device) => (device.sms(), device.team_size(program)),
+            Self::Emulated(device) => {
+                (device.sms(), device.team_size(program, &CudaOptions::new()))
+            }
         };
         (sms / size.blocks) as usize
+    }
+
+    /// Returns the model of a program on a device of this size.
+    pub fn model(&self, program: &Program, options: &CudaOptions) -> DeviceModel {
+        match self {
+            Self::Cuda(probe) => probe.model(program, options),
+            Self::Emulated(device) => device.model(program, options),
+        }
+    }
+
+    /// Returns the times of all launches of plans so far.
+    pub fn launch_times(&self) -> LaunchTimes {
+        match self {
+            Self::Cuda(probe) => probe.launch_times(),
+            Self::Emulated(device) => device.launch_times(),
+        }
     }
 
     /// Returns true for the emulated device.

@@ -6,6 +6,7 @@
 pub(crate) mod experiment;
 mod latencies;
 pub mod pack;
+pub mod predict;
 mod probe;
 mod sanitize;
 mod stress;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, ValueEnum, value_parser};
 
 use crate::measure::families::{FAMILIES, Family};
 use crate::measure::policies::Effort;
@@ -95,6 +95,13 @@ pub struct Options {
     /// Random networks that verify compares [default: 200; emulated 2; pack 8]
     #[arg(long, value_name = "N")]
     pub networks: Option<u64>,
+    /// Prints waves, tiles and times of mini-batches by a model of a CUDA device; needs no device
+    #[arg(long, requires = "gpu", conflicts_with_all = ["only", "minutes", "json", "html", "pack"])]
+    pub predict: bool,
+    /// SMs of the device of --predict
+    #[arg(long, value_name = "N", default_value = "132")]
+    #[arg(value_parser = value_parser!(u32).range(1..=1024))]
+    pub sms: u32,
     /// Makes a folder whose `run` verifies and measures the CUDA device of another machine, without
     /// a compiler, a network connection or the repository; the folder must not exist
     #[arg(long, value_name = "DIR", requires = "gpu")]
@@ -362,11 +369,7 @@ fn model(word: &str) -> Result<String, String> {
 fn backend(word: &str) -> Result<String, String> {
     match word {
         "cpu" | "cuda" => Ok(word.into()),
-        "cuda-emulated" => {
-            Err("cuda-emulated runs a device's kernels on this processor for tests; \
-                                its times are meaningless"
-                .into())
-        }
+        "cuda-emulated" => Err("cuda-emulated is for tests: its times are meaningless".into()),
         _ => Err("expected cpu or cuda".into()),
     }
 }

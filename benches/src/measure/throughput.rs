@@ -6,6 +6,7 @@
 //! is the one to compare between busy machines.
 
 use edbatch::Statistics;
+use edbatch_cuda::LaunchTimes;
 use edbatch_policy::{Encoding, Fsm};
 use edbatch_runtime::Work as Sort;
 use edbatch_runtime::kernels::roofline;
@@ -19,7 +20,7 @@ use crate::measure::policies::TrainingGraphs;
 use crate::measure::rounds::{Entrant, Rounds, Times, choose, rate, rounds};
 use crate::measure::systems::{Setup, System, weights};
 use crate::measure::workload::{MiniBatch, Part, Workload};
-use crate::record::{Breakdown, Case, Latency, Throughput};
+use crate::record::{Breakdown, Case, Latency, OnDevice, Throughput};
 use crate::spread::OverLaps;
 
 /// The settings of a measurement.
@@ -86,6 +87,8 @@ pub struct Laps {
     rounds: Vec<Rounds>,
     /// The sum of nodes and of seconds over all laps, by system.
     spent: Vec<Spent>,
+    /// The launches of all laps, by system.
+    launched: Vec<LaunchTimes>,
     /// For each system, counted in the first lap: the shares of [`Running::profile`], and the work
     /// of up to [`MAX_COUNTED`] mini-batches.
     counted: Vec<([f64; 3], Vec<Work>)>,
@@ -129,13 +132,16 @@ pub fn throughput(
             agreement
                 .check(system.tolerance(), |number| Ok(contestant.run(number)?.to_vec()))
                 .map_err(|error| format!("{}: {error}", system.name()))?;
-            running.push(Running { system, threads, contestant });
+            let device = setting.device.filter(|_| system.on_cuda().is_some());
+            let launched = LaunchTimes::default();
+            running.push(Running { system, threads, contestant, device, launched });
         }
     }
     progress("taking turns");
     if laps.rounds.is_empty() {
-        let whole =
-            |running: &&Running| running.system.on_cuda().is_none() || running.system.is_across();
+        let whole = |running: &&Running<'_>| {
+            running.system.on_cuda().is_none() || running.system.is_across()
+        };
         let most_threads = running.iter().filter(whole).map(|running| running.threads).max();
         let most_threads = most_threads.unwrap_or(1);
         // Each thread that runs whole mini-batches needs at least two.
@@ -143,12 +149,16 @@ pub fn throughput(
         let flops = running[0].contestant.work(0).flops as f64;
         laps.chosen = choose(all, at_least, flops, setting.nominal);
         laps.spent = vec![[0.0; 5]; running.len()];
+        laps.launched = vec![LaunchTimes::default(); running.len()];
     }
     let before: Vec<_> = running.iter().map(|running| running.contestant.statistics()).collect();
     let mut entrants: Vec<Entrant<'_>> = running.iter_mut().map(Running::entrant).collect();
     let (lap, whole) = (laps.rounds.len(), setting.nominal.is_none());
     laps.rounds.push(rounds(&mut entrants, &laps.chosen, lap, setting.seconds, whole)?);
     drop(entrants);
+    for (sum, running) in laps.launched.iter_mut().zip(&running) {
+        *sum += running.launched;
+    }
     for ((sums, running), before) in laps.spent.iter_mut().zip(&running).zip(&before) {
         let spent = spent(before, &running.contestant.statistics());
         sums.iter_mut().zip(spent).for_each(|(sum, spent)| *sum += spent);
@@ -190,15 +200,40 @@ fn spent(before: &Statistics, after: &Statistics) -> Spent {
 }
 
 /// A system that is measured.
-struct Running {
+struct Running<'a> {
     system: System,
     threads: usize,
     contestant: Box<dyn Contestant>,
+    /// The device, if the system runs on it, and the launches of this lap's rounds.
+    device: Option<&'a Device>,
+    launched: LaunchTimes,
 }
 
-impl Running {
+impl Running<'_> {
     fn entrant(&mut self) -> Entrant<'_> {
-        Box::new(|mini_batches, each| Ok(self.contestant.run_all(mini_batches, each)?))
+        Box::new(|mini_batches, each| {
+            let before = self.device.map(Device::launch_times);
+            self.contestant.run_all(mini_batches, each)?;
+            if let (Some(device), Some(before)) = (self.device, before) {
+                self.launched += device.launch_times() - before;
+            }
+            Ok(())
+        })
+    }
+
+    /// Returns the parts of the mean time of a mini-batch, of which `times` has all runs.
+    fn on_device(&self, launched: &LaunchTimes, times: &Times) -> Option<OnDevice> {
+        self.device?;
+        let engines = if self.system.is_across() { self.threads as f64 } else { 1.0 };
+        let runs = times.runs.len() as f64;
+        let [all, device_ns, seen] = [
+            1e9 * engines * times.runs.iter().sum::<f64>(),
+            launched.device_ns as f64,
+            launched.seen_ns as f64,
+        ]
+        .map(|sum| sum / runs);
+        let (launch_ns, host_ns) = (seen - device_ns, all - seen);
+        Some(OnDevice { device_ns, launch_ns, host_ns, sm_mhz: launched.clock_mhz() })
     }
 
     /// Returns gathers, products and element-wise work as fractions of the execution time.
@@ -228,7 +263,7 @@ struct Timed<'a> {
 }
 
 impl Timed<'_> {
-    fn records(&self, running: &Running, index: usize) -> (Throughput, Breakdown) {
+    fn records(&self, running: &Running<'_>, index: usize) -> (Throughput, Breakdown) {
         let Setting { hidden, batch, .. } = *self.setting;
         let Laps { chosen, rounds, spent, device, copy, .. } = self.laps;
         let (work, counts) = &self.laps.counted[index];
@@ -288,6 +323,7 @@ impl Timed<'_> {
             live_bytes: self.weights + live,
             gathered_rows: mean(|work| work.gathered_rows),
             gathered_bytes: mean(|work| work.counts.gathered_bytes),
+            on_device: running.on_device(&self.laps.launched[index], &times),
         };
         let all: f64 = times.turns.iter().sum();
         let breakdown = Breakdown {

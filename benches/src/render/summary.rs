@@ -4,7 +4,7 @@ use crate::measure::rounds::LAPS;
 use crate::measure::systems::System;
 use crate::record::finding::Outcome;
 use crate::record::sorted::{Sorted, groups, on_cpu};
-use crate::record::{Figures, Record, Throughput};
+use crate::record::{Figures, OnDevice, Record, Throughput};
 use crate::render::headline::{Row, main_rows, rows, sentences, speeds};
 use crate::text::{duration, percent, range, whole, wrapped};
 
@@ -24,11 +24,12 @@ pub fn outcome(figures: &[Figures]) -> String {
         let ratios: Vec<String> = ratios.collect();
         let Throughput { instances_per_second, spread, fraction_of_peak, mini_batches, .. } = ours;
         parts.push(format!(
-            "{}/s ± {}, {} of peak, {} on {mini_batches} mini-batches",
+            "{}/s ± {}, {} of peak, {} on {mini_batches} mini-batches{}",
             whole(*instances_per_second),
             percent(*spread),
             percent(*fraction_of_peak),
             if ratios.is_empty() { "no rival".into() } else { ratios.join(", ") },
+            ours.on_device.as_ref().map_or("".into(), OnDevice::to_string),
         ));
     }
     if rows.is_empty() {
@@ -37,11 +38,9 @@ pub fn outcome(figures: &[Figures]) -> String {
         let shown = measured.clone().find(name).or(measured.clone().next());
         parts.extend(shown.map(|record| {
             let p50 = duration(record.latency_ns.p50);
-            format!(
-                "{}: {p50} a mini-batch, 99 % within {}",
-                record.system,
-                duration(record.latency_ns.p99)
-            )
+            let p99 = duration(record.latency_ns.p99);
+            let on_device = record.on_device.as_ref().map_or("".into(), OnDevice::to_string);
+            format!("{}: {p50} a mini-batch, 99 % within {p99}{on_device}", record.system)
         }));
     }
     if let (true, Some(first)) = (parts.is_empty(), sorted.breakdowns.last()) {

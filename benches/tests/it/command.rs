@@ -24,6 +24,8 @@ fn wrong_usage_exits_with_2_and_names_the_choices() {
         (["--minutes", "ten"], "a number of minutes"),
         (["--device", "opencl"], "emulated"),
         (["--pack", "folder"], "--gpu"),
+        (["--predict", "--quick"], "--gpu"),
+        (["--sms", "0"], "1..=1024"),
     ] {
         let output = bench(&options);
         let message = String::from_utf8(output.stderr).unwrap();
@@ -43,6 +45,30 @@ fn a_missing_set_exits_with_1_and_leaves_no_file() {
     assert_eq!(output.status.code(), Some(1), "{message}");
     assert!(message.contains("sst/train.txt"), "{message}");
     assert!(!json.exists());
+}
+
+#[test]
+fn a_prediction_is_a_table_that_needs_no_device() {
+    let small = ["--gpu", "--predict", "--models", "tree_lstm", "--hidden", "64"];
+    let output = bench(&[&small[..], &["--batch", "2,64", "--sms", "12"]].concat());
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{printed}");
+    assert!(printed.starts_with("Model of 12 SMs, not measured"), "{printed}");
+    let rows: Vec<Vec<&str>> = printed
+        .lines()
+        .filter(|line| line.starts_with("| tree_lstm"))
+        .map(|line| line.split('|').map(str::trim).collect())
+        .collect();
+    let [few, many] = &rows[..] else { panic!("{printed}") };
+    assert_eq!((few[3], few[4], many[3], many[4]), ("2", "1", "64", "1"), "{printed}");
+    let number = |cell: &str| cell.replace(',', "").parse::<f64>().unwrap();
+    let (device, seen, rate) = (few.len() - 4, few.len() - 3, few.len() - 2);
+    for row in [few, many] {
+        assert!((number(row[seen]) - number(row[device]) - 8.2).abs() <= 1.0, "{printed}");
+        let expected = number(row[3]) / number(row[device]) * 1e6;
+        assert!((number(row[rate]) / expected - 1.0).abs() < 0.02, "{printed}");
+    }
+    assert!(number(many[rate]) > 4.0 * number(few[rate]), "{printed}");
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use edbatch_benches::record::Figures;
 use edbatch_benches::record::finding::{Finding, Outcome};
 use edbatch_benches::record::journal::read;
+use edbatch_benches::record::{Figures, OnDevice};
 use edbatch_testing::skip;
 
 use crate::run::{Run, outcome};
@@ -73,8 +73,21 @@ fn a_rehearsal_writes_figures_for_every_part() {
         assert_eq!(of(part, Outcome::Skipped), 1, "{part}");
     }
     assert!(findings.iter().all(|finding| finding.figure.is_none()));
-    let is_timed = |figures: &_| matches!(figures, Figures::Throughput(it) if it.laps > 0);
-    assert!(records.iter().any(|record| is_timed(&record.figures)), "{printed}");
+    let speeds: Vec<_> = records
+        .iter()
+        .filter_map(|record| match &record.figures {
+            Figures::Throughput(speed) if speed.laps > 0 => Some(speed),
+            _ => None,
+        })
+        .collect();
+    assert!(!speeds.is_empty(), "{printed}");
+    for speed in speeds {
+        let OnDevice { device_ns, launch_ns, host_ns, sm_mhz } = speed.on_device.clone().unwrap();
+        // The emulated device has the host's clock, and its SMs a cycle a nanosecond.
+        assert!(device_ns > 0.0 && launch_ns > 0.0 && host_ns > 0.0, "{speed:?}");
+        assert!((sm_mhz - 1000.0).abs() < 10.0, "{sm_mhz} MHz");
+    }
+    assert!(printed.contains("; device ") && printed.contains(" MHz"), "{printed}");
     assert!(records.iter().all(|record| record.machine.device.contains("emulated")));
     assert!(printed.contains("Device: 0 measured") && page.contains("CUDA device"), "{printed}");
 }

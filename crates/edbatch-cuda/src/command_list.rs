@@ -159,6 +159,13 @@ impl CommandList {
         (jobs + copies) as usize
     }
 
+    /// Returns the phase and the number of calls of each job of a wave that is not a copy.
+    pub(crate) fn phases(&self, wave: usize) -> impl Iterator<Item = (usize, u32)> {
+        let [job, jobs, ..] = self.wave(wave).map(|word| word as usize);
+        let words = self.words[job..][..jobs * self.job()].chunks_exact(self.job());
+        words.map(|job| (job[0] as usize, job[1]))
+    }
+
     /// Returns the number of words of a job.
     pub(crate) fn job(&self) -> usize {
         self.words.get(1).map_or(LINE, |&words| words as usize)

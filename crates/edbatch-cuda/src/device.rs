@@ -80,8 +80,13 @@ pub(crate) struct Properties {
     pub(crate) sms: u32,
     /// The maximum shared memory of a block, in bytes.
     pub(crate) shared_bytes: usize,
-    /// The number of the shape that unit tiles have, if it fits. Only emulated devices choose one.
-    pub(crate) shape: Option<u32>,
+}
+
+impl Properties {
+    /// A device of this size, of no architecture.
+    pub(crate) fn of_size(sms: u32, shared_bytes: usize) -> Self {
+        Self { name: String::new(), architecture: String::new(), sms, shared_bytes }
+    }
 }
 
 /// The arguments of a plan: `Arguments` of `kernels/block.h`. Each address is a
@@ -137,8 +142,8 @@ pub(crate) struct TeamPart {
     pub(crate) arguments: Arguments,
     /// The command list in host memory.
     pub(crate) host_commands: u64,
-    /// The word of host memory that receives the launch number when the plan is done.
-    pub(crate) done: u64,
+    /// The plan's end in host memory: [`TICKET_WORDS`] words.
+    pub(crate) ticket: u64,
     /// An arena whose first `clear` floats the launch clears, a multiple of four.
     pub(crate) cleared: u64,
     pub(crate) clear: u32,
@@ -176,6 +181,12 @@ impl TeamPart {
 
 /// The size of the two barriers of a team, `TeamBarrier` of `kernels/team.h`, in words.
 pub(crate) const TEAM_BARRIER_WORDS: usize = 32;
+
+/// The words of the end of a plan, `Ticket` of `kernels/team.h`. The first receives the launch number
+/// when the plan is done. From the third on there are five numbers of two words: the nanoseconds
+/// when the team began and ended, the cycles of the first block's SM when it began and ended, and
+/// the nanosecond when it ended.
+pub(crate) const TICKET_WORDS: usize = 12;
 
 /// A device: memory, programs, and a stream per team.
 ///

@@ -65,7 +65,6 @@ impl Emulated {
             architecture: env::consts::ARCH.to_string(),
             sms: 12,
             shared_bytes: 80 << 10,
-            shape: None,
         };
         let team_pool = TeamPool::new(properties.sms, TIMEOUT);
         // Consecutive seeds start different sequences.
@@ -82,12 +81,6 @@ impl Emulated {
         let shared_bytes = AHEAD_BYTES + ROW_BYTES + resident_bytes;
         let properties = Properties { sms, shared_bytes, ..self.properties };
         Self { properties, team_pool: TeamPool::new(sms, TIMEOUT), ..self }
-    }
-
-    /// Gives unit tiles the shape of this number, if it fits.
-    pub(crate) fn with_shape(mut self, shape: u32) -> Self {
-        self.properties.shape = Some(shape);
-        self
     }
 
     /// Returns the number of driver calls, except polls for the end of a launch.

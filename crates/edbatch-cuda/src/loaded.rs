@@ -38,6 +38,7 @@ pub(super) struct Loaded<D: Device> {
     /// The cells that read each other, as far as plans have shown, and the placement that follows.
     placed: RwLock<(Reads, Arc<Placed<D>>)>,
     driver: Driver,
+    shape: Option<u32>,
 }
 
 /// The placement of a program on teams.
@@ -155,7 +156,7 @@ impl Generated {
         tiles.sort_by_key(|tile| tile.phase);
         let phases = table.clone();
         let placement =
-            properties.map(|device| place(&tiles, &mut table, &Reads::default(), device));
+            properties.map(|device| place(&tiles, &mut table, &Reads::default(), device, options.shape));
         Self { table, phases, layout, source, tiles, placement }
     }
 }
@@ -198,6 +199,7 @@ impl<D: Device> Loaded<D> {
             tiles,
             placed,
             driver,
+            shape: options.shape,
         };
         loaded.fold_tables()?;
         Ok(loaded)
@@ -216,7 +218,7 @@ impl<D: Device> Loaded<D> {
         let (known, placed) = &mut *self.placed.write().unwrap_or_else(PoisonError::into_inner);
         known.merge(reads);
         let mut table = self.phases.clone();
-        let placement = place(&self.tiles, &mut table, known, self.device.properties());
+        let placement = place(&self.tiles, &mut table, known, self.device.properties(), self.shape);
         if placement != placed.placement {
             *placed = Arc::new(Placed::new(&*self.device, table, placement)?);
         }
@@ -285,7 +287,8 @@ fn place(
     tiles: &[UnitTile],
     table: &mut PhaseTable,
     reads: &Reads,
-    &Properties { sms, shared_bytes, shape, .. }: &Properties,
+    &Properties { sms, shared_bytes, .. }: &Properties,
+    shape: Option<u32>,
 ) -> Placement {
     let cell = |tile: &UnitTile| table.entries()[tile.phase].cell;
     let all: Vec<Tile<'_>> = tiles.iter().map(|tile| (cell(tile), tile)).collect();

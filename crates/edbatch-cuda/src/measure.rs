@@ -5,13 +5,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
+use edbatch_layout::Program;
+
 pub use super::device::MemorySide;
 use super::device::{Device, Kernel, Source};
 use super::loaded::CompiledKernels;
 pub use super::nvidia::THREADS;
 use super::nvidia::{Nvidia, NvidiaProgram, TIMEOUT};
 use super::store::Store;
-use super::{CudaError, nvrtc};
+use super::{CudaError, CudaOptions, DeviceModel, LaunchTimes, nvrtc};
 
 /// Attributes of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -127,6 +129,18 @@ impl ProbeDevice {
     #[must_use]
     pub fn hardware(&self) -> &Hardware {
         &self.hardware
+    }
+
+    /// Returns the model of a program on this device.
+    #[must_use]
+    pub fn model(&self, program: &Program, options: &CudaOptions) -> DeviceModel {
+        DeviceModel::on(program, options, self.device.properties())
+    }
+
+    /// Returns the times of all launches of plans on the device so far, in this process.
+    #[must_use]
+    pub fn launch_times(&self) -> LaunchTimes {
+        self.device.team_pool().times()
     }
 
     /// Returns the nanoseconds between the start and the end of the launches that `launch` makes

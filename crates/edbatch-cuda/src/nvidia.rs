@@ -173,7 +173,6 @@ fn properties(context: &CudaContext) -> Result<Properties, CudaError> {
         architecture: architecture(got),
         sms: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
         shared_bytes: shared as usize,
-        shape: None,
     })
 }
 

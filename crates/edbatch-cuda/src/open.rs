@@ -8,7 +8,6 @@ use edbatch_runtime::{
     Backend, BackendError, Bytes, Outputs, Parameters, Part, PartLimits, StoredRow,
 };
 
-use super::CudaOptions;
 use super::backend::Cuda;
 use super::device::{Device, Properties};
 use super::emulated::Emulated;
@@ -16,6 +15,7 @@ use super::loaded::Generated;
 use super::nvidia::Nvidia;
 use super::place::{Placement, recurrent};
 use super::store::Store;
+use super::{CudaOptions, DeviceModel, LaunchTimes};
 
 /// Loads a program on CUDA devices, given by their indices from 0. The backend runs on the first
 /// device; successive [forks](Backend::fork) use the devices in turn. All backends of a process
@@ -62,12 +62,6 @@ impl EmulatedDevice {
         Self(Arc::new(Emulated::new(seed).with_size(sms, resident_bytes)))
     }
 
-    /// A device on which all unit tiles have the shape of a number (1 to 5), or the fastest (0).
-    #[must_use]
-    pub fn with_shape(seed: u32, shape: u32) -> Self {
-        Self(Arc::new(Emulated::new(seed).with_shape(shape)))
-    }
-
     /// Loads a program. All backends on the device share its SMs.
     ///
     /// # Errors
@@ -103,8 +97,20 @@ impl EmulatedDevice {
 
     /// Returns the size of a program's teams on this device, like [`team_size`].
     #[must_use]
-    pub fn team_size(&self, program: &Program) -> TeamSize {
-        TeamSize::on(program, self.0.properties().clone())
+    pub fn team_size(&self, program: &Program, options: &CudaOptions) -> TeamSize {
+        TeamSize::on(program, options, self.0.properties())
+    }
+
+    /// Returns the model of a program on a device of this size.
+    #[must_use]
+    pub fn model(&self, program: &Program, options: &CudaOptions) -> DeviceModel {
+        DeviceModel::on(program, options, self.0.properties())
+    }
+
+    /// Returns the times of all launches so far, by the host's clock.
+    #[must_use]
+    pub fn launch_times(&self) -> LaunchTimes {
+        self.0.team_pool().times()
     }
 
     /// Returns the number of driver calls so far, except polls for the end of a launch.
@@ -196,14 +202,13 @@ pub struct TeamSize {
 /// memory per block, with exact products.
 #[must_use]
 pub fn team_size(program: &Program, sms: u32, shared_bytes: usize) -> TeamSize {
-    let (name, architecture) = (String::new(), String::new());
-    TeamSize::on(program, Properties { name, architecture, sms, shared_bytes, shape: None })
+    TeamSize::on(program, &CudaOptions::new(), &Properties::of_size(sms, shared_bytes))
 }
 
 impl TeamSize {
-    pub(crate) fn on(program: &Program, properties: Properties) -> Self {
+    fn on(program: &Program, options: &CudaOptions, properties: &Properties) -> Self {
         let Generated { table, placement, .. } =
-            Generated::new(program, &CudaOptions::new(), Some(&properties), "");
+            Generated::new(program, options, Some(properties), "");
         let placement = placement.expect("the device is known");
         let Placement { slices, shared_bytes, places, .. } = &placement;
         let all = recurrent(program, &table);

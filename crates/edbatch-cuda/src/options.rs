@@ -18,6 +18,10 @@ pub struct CudaOptions {
     pub driver: Driver,
     /// The rounding of products.
     pub precision: DevicePrecision,
+    /// The shape of all unit tiles that it fits, by its number (from 1) among
+    /// [`DeviceModel::costs`](crate::DeviceModel::costs), for calibration. By default each tile has
+    /// the fastest shape for its number of rows.
+    pub shape: Option<u32>,
     /// A function that is called before and after each compilation by NVRTC. Stored kernels are not
     /// compiled.
     pub on_compile: Option<fn(&Compilation)>,
@@ -63,6 +67,12 @@ impl CudaOptions {
     #[must_use]
     pub fn precision(self, precision: DevicePrecision) -> Self {
         Self { precision, ..self }
+    }
+
+    /// Sets the shape of all unit tiles that it fits.
+    #[must_use]
+    pub fn shape(self, shape: Option<u32>) -> Self {
+        Self { shape, ..self }
     }
 
     /// Sets the function that is called before and after each compilation.

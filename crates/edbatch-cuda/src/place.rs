@@ -254,4 +254,10 @@ impl Place {
         let stages = shapes::stages(floats);
         Some(Self { slices, at, stages, offered, rows, choices })
     }
+
+    /// Returns the shape for a number of rows of a group, and the rows of its tile.
+    pub(crate) fn chosen(&self, rows: u32) -> (Shape, u32) {
+        let shape = self.choices[rows.min(CHOSEN - 1) as usize];
+        (shape, self.rows[shape as usize - 1])
+    }
 }

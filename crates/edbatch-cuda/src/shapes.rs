@@ -102,7 +102,7 @@ impl Shape {
 
     /// Returns the time of a tile's multiply-adds, in µs each. Measured on an H200 with prototypes
     /// of these tiles: a TreeLSTM, H = 256, one tile of each shape a block.
-    fn cost(self) -> f32 {
+    pub(crate) fn cost(self) -> f32 {
         1e-6 * match self {
             P2R1 => 10.9,
             P2R2 => 10.4,
@@ -114,7 +114,21 @@ impl Shape {
 }
 
 /// The time of a tile that follows another one in the same wave, in µs; measured likewise.
-const FURTHER_TILE: f32 = 0.4;
+pub(crate) const FURTHER_TILE: f32 = 0.4;
+
+/// Other times of the model (`model.rs`), in µs, measured likewise: a launch until the host sees
+/// its end, a wave besides its tiles, the exact functions of unit tiles, and a barrier.
+pub(crate) const LAUNCH: f32 = 8.2;
+pub(crate) const WAVE: f32 = 1.9;
+pub(crate) const EXACT_FUNCTIONS: f32 = 0.2;
+pub(crate) const BARRIER: f32 = 0.6;
+
+/// The time that large and small tiles add to their wave, and the time of a multiply-add of a small
+/// one. This is an estimate: the first kernels issued 1.28 instructions a cycle of 4, and two thirds
+/// of the instructions in the loop of `kernels/small.h` are multiply-adds.
+pub(crate) const LARGE_WAVE: f32 = 0.1;
+pub(crate) const SMALL_WAVE: f32 = 0.5;
+pub(crate) const SMALL_COST: f32 = 20e-6;
 
 /// Returns the shapes of a tile for which `floats` floats of shared memory hold the rows.
 pub(crate) fn offered(tile: TileExtent, floats: u32) -> impl Iterator<Item = Shape> {
@@ -138,7 +152,7 @@ pub(crate) fn room(tile: TileExtent) -> (u32, u32) {
 
 /// The calls of tiles of large products, and the time of their multiply-adds, in µs each: estimated
 /// from the measured shapes.
-const LARGE_TILES: [(u32, f32); 2] = [(LARGE_TILE, 6.8e-6), (TILE, 9.5e-6)];
+pub(crate) const LARGE_TILES: [(u32, f32); 2] = [(LARGE_TILE, 6.8e-6), (TILE, 9.5e-6)];
 
 /// Returns the number of calls for which tiles of large products are the fastest, of a job with
 /// `calls` calls and `slices` slices on `sms` SMs.

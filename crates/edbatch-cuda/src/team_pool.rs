@@ -13,8 +13,10 @@ use edbatch_runtime::span;
 
 use super::CudaError;
 use super::device::{
-    AHEAD_BYTES, Device, MAX_PARTS, MemorySide, TEAM_BARRIER_WORDS, TeamArguments, TeamPart,
+    AHEAD_BYTES, Device, MAX_PARTS, MemorySide, TEAM_BARRIER_WORDS, TICKET_WORDS, TeamArguments,
+    TeamPart,
 };
+use super::launch_times::{LaunchTimes, TeamTimes};
 
 /// The time that the host polls for the end of a plan before it yields to other threads.
 const SPIN: Duration = Duration::from_micros(50);
@@ -30,6 +32,7 @@ pub(crate) struct TeamPool<M> {
     changed: Condvar,
     sms: u32,
     timeout: Duration,
+    times: Mutex<LaunchTimes>,
 }
 
 #[derive(Debug)]
@@ -56,8 +59,8 @@ struct Team<M> {
 #[derive(Debug)]
 struct TeamMemory<M> {
     barrier: M,
-    /// The number of the last launch that is done.
-    done: M,
+    /// The end of the last launch that is done.
+    ticket: M,
 }
 
 /// A kernel for teams, and their size.
@@ -79,7 +82,13 @@ impl<M> TeamPool<M> {
     pub(crate) fn new(sms: u32, timeout: Duration) -> Self {
         let state =
             State { free_sms: sms, teams: Vec::new(), launches: 0, ticket: 0, next_ticket: 0 };
-        Self { state: Mutex::new(state), changed: Condvar::new(), sms, timeout }
+        let (changed, times) = (Condvar::new(), Mutex::default());
+        Self { state: Mutex::new(state), changed, sms, timeout, times }
+    }
+
+    /// Returns the times of all launches so far that did not fail.
+    pub(crate) fn times(&self) -> LaunchTimes {
+        *self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs each plan to its end on a team. One launch runs all plans whose teams fit on the
@@ -116,6 +125,7 @@ impl<M> TeamPool<M> {
         let blocks = self.take(device, slices, own, teams)?;
         arguments.blocks = blocks;
         let stream = teams[0];
+        let began = Instant::now();
         let mut result = {
             let _span = span!(
                 TRACE,
@@ -126,13 +136,19 @@ impl<M> TeamPool<M> {
         };
         let launched = result.is_ok();
         let _span = span!(TRACE, "wait");
+        let mut times = TeamTimes::default();
         for (index, (&team, part)) in teams.iter().zip(&arguments.parts).enumerate() {
             // The launch uses the memory of every part, so wait for all of them.
             let ended =
-                if launched { self.wait(device, team, part.number, stream) } else { Ok(()) };
+                if launched { self.wait(device, team, part.number, stream) } else { Ok(times) };
             let is_done = launched && ended.is_ok();
+            let ended = ended.map(|own| times.join(own));
             if index + 1 == parts.len() {
                 self.state().launches -= 1;
+                if is_done && result.is_ok() {
+                    let mut all = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+                    all.add(times, began.elapsed());
+                }
             }
             let given_back = self.give_back(device, team, blocks, is_done);
             result = result.and(ended).and(given_back);
@@ -182,24 +198,24 @@ impl<M> TeamPool<M> {
             *number = number.wrapping_add(1);
             part.arguments.barriers = device.address(&memory.barrier);
             part.arguments.timeout = self.timeout.as_nanos() as u64;
-            (part.done, part.number) = (device.address(&memory.done), *number);
+            (part.ticket, part.number) = (device.address(&memory.ticket), *number);
         }
         Ok(blocks)
     }
 
-    /// Waits until a team has finished launch `number`.
+    /// Waits until a team has finished launch `number`, and returns its times.
     fn wait<D: Device<Memory = M>>(
         &self,
         device: &D,
         team: usize,
         number: u32,
         stream: usize,
-    ) -> Result<(), CudaError> {
+    ) -> Result<TeamTimes, CudaError> {
         let memory = self.state().teams[team].memory.clone();
-        let is_done = || device.word(&memory.done, 0) == number;
+        let is_done = || device.word(&memory.ticket, 0) == number;
         let began = Instant::now();
         match poll(is_done, || device.is_idle(stream), || began.elapsed())? {
-            true => Ok(()),
+            true => Ok(TeamTimes::of(device.host(&memory.ticket))),
             false => Err(CudaError::BarrierTimeout { timeout: self.timeout }),
         }
     }
@@ -237,9 +253,9 @@ impl<M> State<M> {
         for _ in idle..count {
             let barrier = device.memory(4 * TEAM_BARRIER_WORDS, MemorySide::Device)?;
             device.fill(&barrier, &[0; TEAM_BARRIER_WORDS])?;
-            let mut done = device.memory(4, MemorySide::Host)?;
-            device.host_mut(&mut done)[0] = 0;
-            let memory = Arc::new(TeamMemory { barrier, done });
+            let mut ticket = device.memory(4 * TICKET_WORDS, MemorySide::Host)?;
+            device.host_mut(&mut ticket).fill(0);
+            let memory = Arc::new(TeamMemory { barrier, ticket });
             self.teams.push(Team { memory, number: 0, is_running: false });
         }
         Ok(())

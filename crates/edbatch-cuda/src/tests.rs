@@ -6,6 +6,7 @@ mod compiled;
 mod functions;
 mod launches;
 mod levels;
+mod model;
 mod placed;
 mod products;
 mod rows;

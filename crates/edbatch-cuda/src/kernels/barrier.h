@@ -46,6 +46,13 @@ DEVICE u64 nanoseconds() {
     return now;
 }
 
+// The cycle of this SM.
+DEVICE u64 cycles() {
+    u64 now;
+    asm volatile("mov.u64 %0, %%clock64;" : "=l"(now));
+    return now;
+}
+
 DEVICE void yield_thread() {}
 
 #else
@@ -70,6 +77,9 @@ DEVICE u64 nanoseconds() {
     auto now = std::chrono::steady_clock::now().time_since_epoch();
     return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
+
+// As if an SM had a clock of 1 GHz.
+DEVICE u64 cycles() { return nanoseconds(); }
 
 // There may be more threads than CPU cores.
 DEVICE void yield_thread() { std::this_thread::yield(); }

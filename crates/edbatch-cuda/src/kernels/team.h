@@ -22,14 +22,26 @@ struct alignas(64) TeamBarrier {
     Barrier barrier;
 };
 
+// The end of a plan, in host memory (`Ticket` of `device.rs`).
+struct Ticket {
+    // The launch number, when the plan has ended.
+    u32 number, padding;
+    // The time when the team's first block began and when the last one ended, in nanoseconds.
+    u64 began, ended;
+    // The cycle of its SM when the first block began and when it ended, and the time of its end.
+    u64 cycle_began, cycle_ended, first_ended;
+
+    DEVICE void begin() { began = nanoseconds(), cycle_began = cycles(); }
+    DEVICE void end_first() { cycle_ended = cycles(), first_ended = nanoseconds(); }
+};
+
 // A plan for a team (`TeamPart` of `device.rs`).
 struct Part {
     // The first section fills `a.commands`. The limit names the first of the two barriers.
     Arguments a;
     // The command list in host memory, aligned to 16 bytes; its length is a multiple of four words.
     const u32* host_commands;
-    // The word of host memory that receives the launch number at the end.
-    u32* done;
+    Ticket* ticket;
     // The floats that the previous plan wrote, in another arena: the launch clears them for the
     // next plan.
     float* cleared;
@@ -118,6 +130,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 plan_kernel(const __grid_constant__ TeamArguments t) {
     const Part& part = t.parts[blockIdx.x / t.blocks];
     TeamBlock block{{t.resident, t.room}, blockIdx.x % t.blocks, t.blocks, t.slices, t.places};
+    bool is_first = block.index == 0 && threadIdx.x == 0;
+    if (is_first) part.ticket->begin();
     Progress at{0, 0, true};
 #pragma unroll 1
     while (at.section <= part.waves) {
@@ -132,6 +146,7 @@ plan_kernel(const __grid_constant__ TeamArguments t) {
         section(block, part, at.section);
         end_section(block, part, at);
     }
+    if (is_first) part.ticket->end_first();
     if (threadIdx.x == 0) {
         // The host sees the outputs of all blocks before it sees the launch number.
         __threadfence_system();
@@ -139,8 +154,9 @@ plan_kernel(const __grid_constant__ TeamArguments t) {
         bool is_last = last.arrive_at_end() + 1 == part.all(at.passed, t.blocks);
         if (is_last && !part.a.limit.barrier->has_timed_out()) {
             part.barrier(0).count = part.barrier(1).count = 0;
+            part.ticket->ended = nanoseconds();
             __threadfence_system();
-            *(volatile u32*)part.done = part.number;
+            *(volatile u32*)&part.ticket->number = part.number;
         }
     }
 }
@@ -202,6 +218,7 @@ extern "C" u64 plan_kernel(const TeamArguments* t, u32 teams, u32 bytes, u32 see
         if (found != nullptr) waits_for = (u64)at.section << 32 | (u32)(found - part.a.arena);
         return found == nullptr;
     };
+    for (u32 team = 0; team < teams; ++team) t->parts[team].ticket->begin();
     while (!running.empty()) {
         u32 first = shuffle.below((u32)running.size()), n = 0;
         waits_for = 0;
@@ -221,8 +238,10 @@ extern "C" u64 plan_kernel(const TeamArguments* t, u32 teams, u32 bytes, u32 see
         part.barrier(at.passed).arrive();
         if (--left[team] > 0) continue;
         part.barrier(0).count = part.barrier(1).count = 0;
+        part.ticket->end_first();
+        part.ticket->ended = nanoseconds();
         // Other host threads may poll it at the same time.
-        __atomic_store_n(part.done, part.number, __ATOMIC_RELEASE);
+        __atomic_store_n(&part.ticket->number, part.number, __ATOMIC_RELEASE);
     }
     for (u32 team = 0; team < teams; ++team)
         if (left[team] > 0) t->parts[team].barrier(0).set_timed_out();

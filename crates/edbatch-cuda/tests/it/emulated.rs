@@ -198,9 +198,9 @@ fn random_unit_tiles_have_the_bits_of_the_cpu() {
         let parameters = &subject.parameters;
         let cpu = Cpu::new(program.clone(), parameters, Level::detect(), Precision::F32);
         let expected = subject.run(&program, &mut cpu.unwrap()).unwrap();
-        let device = EmulatedDevice::with_shape(seed as u32, seed as u32 / 2 % 6);
-        tiles += usize::from(!device.team_size(&program).tiles.is_empty());
-        let options = CudaOptions::new();
+        let device = EmulatedDevice::new(seed as u32);
+        let options = CudaOptions::new().shape(Some(seed as u32 / 2 % 6));
+        tiles += usize::from(!device.team_size(&program, &options).tiles.is_empty());
         let lacks = |error: &_| matches!(CudaError::of(error), Some(CudaError::NoCompiler { .. }));
         let loaded = device.load(program.clone(), parameters, &options);
         let Some(mut device) = edbatch_testing::or_skip(loaded, lacks) else { return };

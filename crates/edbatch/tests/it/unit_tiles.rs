@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use edbatch::cuda::{Driver, EmulatedDevice};
+use edbatch::cuda::{CudaOptions, EmulatedDevice};
 use edbatch::models::{Model, ModelConfig, Zoo};
 use edbatch::{Engine, EngineOptions, Loaded, load};
 use edbatch_layout::{CellStyle, Program};
@@ -67,9 +67,10 @@ fn check(name: &str, hidden: usize, shape: u32) -> Option<String> {
     let mut cpu = Engine::new(model.clone(), parameters.clone()).unwrap();
     let expected = cpu.run(&inputs).unwrap();
     let program = Program::new(model.network().clone(), CellStyle::default()).unwrap();
-    let (program, device) = (Arc::new(program), EmulatedDevice::with_shape(7 + shape, shape));
-    let backend = emulated::load(&device, program.clone(), &parameters, Driver::Teams)?;
-    let tiles = device.team_size(&program).tiles;
+    let (program, device) = (Arc::new(program), EmulatedDevice::new(7 + shape));
+    let options = CudaOptions::new().shape(Some(shape));
+    let backend = emulated::with(&device, program.clone(), &parameters, &options)?;
+    let tiles = device.team_size(&program, &options).tiles;
     let options = EngineOptions::new().threads(1 + shape as usize % 2);
     let engine = Engine::with_backend(model, &parameters, program, backend, options);
     let mut engine = engine.unwrap();

@@ -1,0 +1,90 @@
+//! `cargo xtask gpu --predict`: the model of edbatch-cuda on the mini-batches of sets. No device is
+//! needed, and nothing is measured.
+
+use edbatch_cuda::{CommandList, CudaOptions, DeviceModel, Prediction};
+use edbatch_graph::Schedule;
+use edbatch_layout::{self as layout, Lifetimes, Plan, Planner, Want};
+use edbatch_policy::Scheduler;
+
+use crate::Failure;
+use crate::measure::families::Family;
+use crate::measure::options::{self, Options};
+use crate::measure::systems::System;
+use crate::measure::unrolled::Unrolled;
+use crate::measure::workload::{MiniBatch, Part};
+use crate::render::table::Table;
+use crate::text::{percent, whole};
+
+/// Shared memory of a block on an H100 or H200, in bytes.
+const SHARED_BYTES: usize = 227 << 10;
+
+/// Maximum number of mini-batches of a size, and the number of instances to reach.
+const MAX: usize = 16;
+const INSTANCES: usize = 2048;
+
+/// Predicts mini-batches of all sizes: means of each.
+pub fn predicted(options: &Options, families: &[Family]) -> Result<Table, Failure> {
+    let title = format!(
+        "Model of {} SMs, not measured: a mini-batch at a time, one plan on all groups",
+        options.sms
+    );
+    let header = ["model", "set", "batch", "launches", "waves: polled", "with barrier"];
+    let last = ["rows filled", "SMs idle", "µs, device", "µs, seen", "inputs/s, device"];
+    let shapes = DeviceModel::costs()
+        .map(|(name, _)| name)
+        .into_iter()
+        .chain(["large", "small"].map(String::from));
+    let header = header.map(String::from).into_iter().chain(shapes);
+    let mut table = Table::new(&title, 2, header.chain(last.map(String::from)));
+    for family in families {
+        for hidden in options.hidden(family) {
+            for batch in options.batches(options::Part::Throughput) {
+                let (count, all) = mini_batches(family, (hidden, batch), options.sms)?;
+                table.rows.push(row(family, batch, count as f64, &all));
+            }
+        }
+    }
+    Ok(table)
+}
+
+/// Returns the number of mini-batches that are planned, and the prediction for all of them.
+fn mini_batches(
+    family: &Family,
+    (hidden, batch): (usize, usize),
+    sms: u32,
+) -> Result<(usize, Prediction), Failure> {
+    let workload = family.at(hidden)?;
+    let program = System::Cuda.program(workload.network())?;
+    let model = DeviceModel::new(&program, &CudaOptions::new(), sms, SHARED_BYTES);
+    let (mut scheduler, mut planner) = (Scheduler::by_depth(), Planner::new(Lifetimes::Distinct));
+    let (mut schedule, mut plan) = (Schedule::new(), Plan::default());
+    let (mut commands, mut all) = (CommandList::default(), Prediction::default());
+    let count = (INSTANCES / batch).clamp(1, MAX);
+    for own in MiniBatch::spread(workload.instances(Part::Test), batch, count) {
+        for Unrolled { graph, wanted } in workload.unroll(Part::Test, own) {
+            scheduler.schedule(&graph, &mut schedule);
+            let wanted: Vec<_> = wanted.into_iter().map(|value| (value, Want::Elements)).collect();
+            let (program, graph, schedule) = (&program, &graph, &schedule);
+            let own = layout::MiniBatch { program, graph, schedule, wanted: &wanted };
+            planner.plan(&own, &mut plan)?;
+            model.predict((program, &plan), &mut commands, &mut all)?;
+        }
+    }
+    Ok((count, all))
+}
+
+/// Formats the means of `count` mini-batches.
+fn row(family: &Family, batch: usize, count: f64, all: &Prediction) -> Vec<String> {
+    let mean = |sum: f64| whole(sum / count);
+    let waves = [all.launches, all.waves - all.barriers, all.barriers];
+    let tiles = all.unit_tiles.iter().chain([&all.large_tiles, &all.small_tiles]);
+    let rate = batch as f64 * count / all.device_micros * 1e6;
+    let mut row = vec![family.model.into(), family.input.into(), batch.to_string()];
+    row.extend(waves.map(|sum| mean(sum.into())));
+    row.extend(tiles.map(|&sum| mean(sum as f64)));
+    row.push(percent(all.rows as f64 / all.room as f64));
+    row.push(percent(1.0 - all.busy_micros / all.all_micros));
+    row.extend([all.device_micros, all.seen_micros].map(mean));
+    row.push(whole(rate));
+    row
+}

@@ -1,0 +1,257 @@
+//! A model of the time of plans on a device, from their command lists.
+//!
+//! The blocks of a team take tiles as the kernels do (`kernels/ahead.h`). A wave ends with its
+//! slowest block: a fixed time, the multiply-adds of the block's tiles, and the barrier. The
+//! constants are in `shapes.rs`.
+//!
+//! *Not modelled*: clocks, the limits of the cache, loading of resident weights, and other launches.
+//!
+//! *Cost*: O(tiles of the plan).
+
+use edbatch_layout::{CellStep, Plan, Program};
+
+use super::CudaError;
+use super::command_list::CommandList;
+use super::device::Properties;
+use super::loaded::Generated;
+use super::options::CudaOptions;
+use super::phase_table::PhaseTable;
+use super::place::Place;
+use super::shapes::{
+    BARRIER, EXACT_FUNCTIONS, FURTHER_TILE, LARGE_TILES, LARGE_WAVE, LAUNCH, SHAPES, SMALL_COST,
+    SMALL_WAVE, WAVE,
+};
+use super::unit_tile::UnitTile;
+
+/// The model of a program on a device of which each plan has all blocks.
+#[derive(Clone, Debug)]
+pub struct DeviceModel {
+    /// Blocks of a team and of a group, and the SMs of the device.
+    blocks: u32,
+    slices: u32,
+    sms: u32,
+    table: PhaseTable,
+    /// By phase.
+    phases: Vec<PhaseModel>,
+}
+
+/// A phase: the multiply-adds of a call, the slices into which tiles divide its units, and its unit
+/// tile, if its weights are resident.
+#[derive(Clone, Debug)]
+struct PhaseModel {
+    terms: u64,
+    slices: u32,
+    is_large: bool,
+    unit: Option<UnitModel>,
+}
+
+#[derive(Clone, Debug)]
+struct UnitModel {
+    place: Place,
+    /// The number of unit blocks, and the multiply-adds of one of them in a row.
+    blocks: u32,
+    terms: u32,
+}
+
+/// The predicted work and time of launches on a device.
+#[derive(Clone, PartialEq, Debug, Default)]
+#[non_exhaustive]
+pub struct Prediction {
+    /// The number of launches.
+    pub launches: u32,
+    /// The number of waves of all launches.
+    pub waves: u32,
+    /// The number of waves with a barrier.
+    pub barriers: u32,
+    /// The number of unit tiles of each shape, in the order of [`DeviceModel::costs`].
+    pub unit_tiles: [u64; SHAPES.len()],
+    /// The number of tiles of large products.
+    pub large_tiles: u64,
+    /// The number of other tiles.
+    pub small_tiles: u64,
+    /// The number of rows of unit tiles.
+    pub rows: u64,
+    /// The number of rows for which unit tiles have room.
+    pub room: u64,
+    /// The time in which SMs run tiles, summed over the SMs, in µs.
+    pub busy_micros: f64,
+    /// The time that all SMs have for tiles, in µs: their number times the time on the device.
+    pub all_micros: f64,
+    /// The time on the device in µs.
+    pub device_micros: f64,
+    /// The time until the host sees the end of each launch in µs, without its own work.
+    pub seen_micros: f64,
+}
+
+/// The tiles of a block in a wave.
+#[derive(Clone, Copy, Default)]
+struct Block {
+    tiles: u32,
+    micros: f64,
+}
+
+impl Prediction {
+    /// Adds a wave.
+    fn add(&mut self, own: &[Block], fixed: f32, has_barrier: bool, sms: u32) {
+        let time = |of: &Block| of.micros + further(of.tiles.saturating_sub(1));
+        let slowest = own.iter().map(time).fold(0.0, f64::max);
+        let barrier = if has_barrier { BARRIER } else { 0.0 };
+        let micros = f64::from(fixed) + f64::from(barrier) + slowest;
+        self.waves += 1;
+        self.barriers += u32::from(has_barrier);
+        self.busy_micros += own.iter().map(|of| of.micros).sum::<f64>();
+        self.all_micros += f64::from(sms) * micros;
+        self.device_micros += micros;
+        self.seen_micros += micros;
+    }
+}
+
+fn further(tiles: u32) -> f64 {
+    f64::from(tiles) * f64::from(FURTHER_TILE)
+}
+
+impl DeviceModel {
+    /// The model of a program on a device with `sms` SMs and `shared_bytes` of shared memory per
+    /// block.
+    #[must_use]
+    pub fn new(program: &Program, options: &CudaOptions, sms: u32, shared_bytes: usize) -> Self {
+        Self::on(program, options, &Properties::of_size(sms, shared_bytes))
+    }
+
+    pub(crate) fn on(program: &Program, options: &CudaOptions, device: &Properties) -> Self {
+        let Generated { table, tiles, placement, .. } =
+            Generated::new(program, options, Some(device), "");
+        let placement = placement.expect("the device is known");
+        let mut places = placement.places.into_iter();
+        let phases = table.entries().iter().enumerate().map(|(phase, entry)| {
+            let cell = program.part(entry.cell, entry.part).expect("it has phases");
+            let steps = &cell.steps[entry.phase.steps.clone()];
+            let place = places.next().flatten();
+            let tile = tiles.iter().find(|tile| tile.phase == phase);
+            let unit = place.zip(tile).map(|(place, tile)| UnitModel::new(place, tile));
+            let (terms, slices) = (steps.iter().map(terms).sum(), entry.slices);
+            PhaseModel { terms, slices, is_large: entry.is_large, unit }
+        });
+        let (slices, phases) = (placement.slices, phases.collect());
+        let sms = device.sms;
+        Self { blocks: sms / slices * slices, slices, sms, table, phases }
+    }
+
+    /// Returns the names of the shapes of unit tiles, by number, and the µs that each of their
+    /// multiply-adds takes.
+    #[must_use]
+    pub fn costs() -> [(String, f64); SHAPES.len()] {
+        SHAPES.map(|shape| (format!("{shape:?}"), shape.cost().into()))
+    }
+
+    /// Returns the µs of a wave of unit tiles with a barrier, besides those of its tiles.
+    #[must_use]
+    pub fn wave_micros() -> f64 {
+        f64::from(WAVE + EXACT_FUNCTIONS + BARRIER)
+    }
+
+    /// Adds the launch of a plan to a prediction. `commands` is memory for its command list.
+    ///
+    /// # Errors
+    /// If the plan is too large for a command list.
+    pub fn predict(
+        &self,
+        (program, plan): (&Program, &Plan),
+        commands: &mut CommandList,
+        to: &mut Prediction,
+    ) -> Result<(), CudaError> {
+        commands.write(program, &self.table, plan, (0, &[]))?;
+        for wave in 0..commands.waves() {
+            let mut own = vec![Block::default(); self.blocks as usize];
+            // Other tiles than unit tiles are dealt to the blocks in turn, over all jobs of a wave.
+            let (mut next, mut slower) = (0, 0.0_f32);
+            for (number, calls) in commands.phases(wave) {
+                let phase = &self.phases[number];
+                let own_slower = match &phase.unit {
+                    Some(unit) => {
+                        self.unit_tiles(unit, calls, &mut own, to);
+                        EXACT_FUNCTIONS
+                    }
+                    None => {
+                        let tile = self.table.tile(number as u32, calls);
+                        let tiles = self.streamed_tiles(phase, (calls, tile), next, &mut own);
+                        next += tiles;
+                        match phase.is_large {
+                            true => to.large_tiles += u64::from(tiles),
+                            false => to.small_tiles += u64::from(tiles),
+                        }
+                        if phase.is_large { LARGE_WAVE } else { SMALL_WAVE }
+                    }
+                };
+                slower = slower.max(own_slower);
+            }
+            // A barrier separates each wave from the next.
+            to.add(&own, WAVE + slower, true, self.sms);
+        }
+        to.launches += 1;
+        to.seen_micros += f64::from(LAUNCH);
+        Ok(())
+    }
+
+    /// Deals the unit tiles of a job to blocks: groups divide its calls, and slices its units.
+    fn unit_tiles(&self, unit: &UnitModel, calls: u32, own: &mut [Block], to: &mut Prediction) {
+        let each = calls.div_ceil(self.blocks / self.slices);
+        let (shape, most) = unit.place.chosen(each);
+        let slices = &unit.place.slices;
+        let micros = f64::from(most * unit.terms) * f64::from(shape.cost());
+        for (group, own) in (0..).zip(own.chunks_exact_mut(self.slices as usize)) {
+            let rows = calls.saturating_sub(group * each).min(each);
+            let tiles = rows.div_ceil(most);
+            let own = &mut own[slices.start as usize..slices.end as usize];
+            for (slice, block) in (0..).zip(own) {
+                // As `Units` of `kernels/job.h`.
+                let first = |slice| unit.blocks * slice / slices.len() as u32;
+                let blocks = first(slice + 1) - first(slice);
+                block.tiles += tiles;
+                block.micros += f64::from(tiles * blocks) * micros;
+                to.unit_tiles[shape as usize - 1] += u64::from(tiles);
+                to.rows += u64::from(rows);
+                to.room += u64::from(tiles * most);
+            }
+        }
+    }
+
+    /// Deals tiles of `most` calls to blocks, from block `next` on. Returns their number.
+    fn streamed_tiles(
+        &self,
+        phase: &PhaseModel,
+        (calls, most): (u32, u32),
+        next: u32,
+        own: &mut [Block],
+    ) -> u32 {
+        let large = LARGE_TILES.iter().find(|(tile, _)| phase.is_large && *tile == most);
+        let count = calls.div_ceil(most) * phase.slices;
+        for tile in 0..count {
+            // Large tiles compute all their rows.
+            let (rows, cost) = match large {
+                Some((_, cost)) => (most, *cost),
+                None => ((calls - tile / phase.slices * most).min(most), SMALL_COST),
+            };
+            let block = &mut own[((next + tile) % self.blocks) as usize];
+            let terms = f64::from(rows) * phase.terms as f64 / f64::from(phase.slices);
+            block.tiles += 1;
+            block.micros += terms * f64::from(cost);
+        }
+        count
+    }
+}
+
+impl UnitModel {
+    fn new(place: Place, tile: &UnitTile) -> Self {
+        Self { place, blocks: tile.blocks(), terms: tile.width() * tile.depth() }
+    }
+}
+
+/// Returns the multiply-adds of a step's products for a call.
+fn terms(step: &CellStep) -> u64 {
+    match *step {
+        CellStep::Product { rows, width, .. } => u64::from(rows) * u64::from(width),
+        CellStep::MatMul { m, k, n, .. } => u64::from(m) * u64::from(k) * u64::from(n),
+        _ => 0,
+    }
+}
