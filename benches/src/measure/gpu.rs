@@ -12,6 +12,7 @@ mod sanitize;
 mod stress;
 mod subject;
 mod verify;
+mod waves;
 
 use std::time::Instant;
 
@@ -22,6 +23,7 @@ use crate::measure::gpu::probe::probe;
 use crate::measure::gpu::sanitize::sanitize;
 use crate::measure::gpu::stress::stress;
 use crate::measure::gpu::verify::verify;
+use crate::measure::gpu::waves::waves;
 use crate::measure::options::{Options, Part};
 use crate::record::finding::{Finding, Outcome};
 
@@ -51,6 +53,7 @@ pub fn findings(
             }
             None => skipped("no model with a workload was chosen"),
         },
+        (Part::Waves, _) => waves(device, until, progress),
         (_, None) => skipped("the emulated device has no speed, and no sanitizer"),
         (Part::Probe, Some(device)) => probe(device),
         (Part::Latencies, Some(device)) => latencies(device, until, progress),

@@ -154,6 +154,8 @@ pub enum Part {
     Verify,
     /// Launches, barriers and transfers of the device
     Latencies,
+    /// Waves of unit tiles of every shape, and the constants of the model that follow from them
+    Waves,
     /// compute-sanitizer on small inputs
     Sanitize,
     /// Many plans at once on the device: no bit changes
@@ -174,8 +176,8 @@ const ON_DEVICE: [&str; 4] = ["tree_lstm", "lattice_lstm", "bilstm_tagger", "lst
 
 impl Part {
     /// The parts for a device, in the order of a run. Throughput comes before `Stress`.
-    pub const DEVICE: [Self; 5] =
-        [Self::Probe, Self::Verify, Self::Latencies, Self::Stress, Self::Sanitize];
+    pub const DEVICE: [Self; 6] =
+        [Self::Probe, Self::Verify, Self::Latencies, Self::Waves, Self::Stress, Self::Sanitize];
 
     /// Returns the name on the command line.
     pub fn name(self) -> String {

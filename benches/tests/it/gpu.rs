@@ -69,6 +69,9 @@ fn a_rehearsal_writes_figures_for_every_part() {
     // Without AVX2 or NEON the processor computes other bits, and verify is skipped.
     let verified = of("verify", Outcome::Passed) + 2 * of("verify", Outcome::Skipped);
     assert_eq!((verified, of("stress", Outcome::Passed)), (2, 1), "{printed}");
+    // Each shape, or those that the time has sufficed for.
+    let waves = [Outcome::Passed, Outcome::Stopped, Outcome::Skipped].map(|it| of("waves", it));
+    assert!(waves == [5, 0, 0] || (waves[0] > 0 && waves[1] == 1) || waves[2] == 1, "{printed}");
     for part in ["probe", "latencies", "sanitize"] {
         assert_eq!(of(part, Outcome::Skipped), 1, "{part}");
     }

@@ -36,7 +36,7 @@ struct Steps<'a> {
 pub fn steps<'a>(options: &'a Options, families: &'a [Family]) -> Result<Vec<Step<'a>>, Failure> {
     let mut all = Steps { options, families, steps: Vec::new() };
     let wants = |part| options.wants(part);
-    Part::DEVICE[..3].iter().filter(|&&part| wants(part)).for_each(|&part| all.on_device(part));
+    Part::DEVICE[..4].iter().filter(|&&part| wants(part)).for_each(|&part| all.on_device(part));
     all.speed();
     for rival in options.rivals() {
         let installed = Program::installed(&[rival]);
@@ -87,7 +87,7 @@ pub fn steps<'a>(options: &'a Options, families: &'a [Family]) -> Result<Vec<Ste
             Ok(vec![Figures::Soak(soak(families, seconds, say)?)])
         });
     }
-    Part::DEVICE[3..].iter().filter(|&&part| wants(part)).for_each(|&part| all.on_device(part));
+    Part::DEVICE[4..].iter().filter(|&&part| wants(part)).for_each(|&part| all.on_device(part));
     // Two parts may contain the same step; it is measured once.
     let mut names = HashSet::new();
     all.steps.retain(|step| names.insert(step.name.clone()));
@@ -294,6 +294,7 @@ impl<'a> Steps<'a> {
             Part::Stress if options.device == DeviceKind::Emulated => (2.0, 2.0),
             Part::Probe => (5.0, 60.0),
             Part::Latencies => (10.0, 120.0),
+            Part::Waves => (15.0, 120.0),
             Part::Stress => (30.0, 180.0),
             Part::Sanitize => (30.0, 300.0),
             _ => (90.0, 240.0),
