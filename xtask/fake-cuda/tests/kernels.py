@@ -462,6 +462,22 @@ test("various", source=VARIOUS, buffers=[("I", [0] * 128), ("I", [7 + i for i in
      check=lambda o, d: same(o, [(63 - t) * 1000 + 163 - t + (22 << 24) + (1 << 20) for t in range(64)] + [d[t ^ 3] if (t ^ 3) % 2 else 0 for t in range(64)]))
 wrong("various, a thread that leaves a barrier out", "various", "BARRIERS OF DIFFERENT KINDS", launches=[{"threads": 64, "shared": 256, "numbers": [1]}], least=6)
 wrong("various, memory that the launch was not given", "various", "OUT OF SHARED MEMORY", launches=[{"threads": 64, "shared": 128, "numbers": [0]}], least=6)
+CLOCKS = r"""
+static __device__ u64 nanoseconds() { u64 x; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(x) :: "memory"); return x; }
+static __device__ u64 cycles() { u64 x; asm volatile("mov.u64 %0, %%clock64;" : "=l"(x) :: "memory"); return x; }
+extern "C" __global__ void k(u64* out, float* in) {
+    u64 ns = nanoseconds(), cycle = cycles();
+    float x = in[TID];
+    for (int i = 0; i < 1000; ++i) x = __fmaf_rn(x, 0.5f, 1.0f);
+    in[TID] = x;
+    __syncthreads();
+    out[2 * TID] = nanoseconds() - ns;
+    out[2 * TID + 1] = cycles() - cycle;
+}
+"""
+test("clocks", source=CLOCKS, buffers=[("Q", [0] * 8), ("f", [0.0] * 4)], threads=4,
+     check=lambda out, x: next((f"[{i}] is {t}" for i, t in enumerate(out) if not 0 < t < 10 ** 6), None))
+wrong("clocks, one that stands still", "clocks", "wrong values", [("%globaltimer", "0")])
 JUMPS = """.version 8.0
 .target sm_90
 .address_size 64
