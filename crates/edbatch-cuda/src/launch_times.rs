@@ -82,7 +82,7 @@ impl TeamTimes {
         Self { began, ended, cycles, cycles_ns: first_ended.saturating_sub(began) }
     }
 
-    /// Extends the time by that of another team. The cycles are those of the first.
+    /// Adds another team of the same launch. The cycles stay those of the first team.
     pub(crate) fn join(&mut self, other: Self) {
         match self.ended {
             0 => *self = other,

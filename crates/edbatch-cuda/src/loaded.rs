@@ -56,7 +56,7 @@ pub(super) struct Generated {
     /// The same phases before they are placed.
     phases: PhaseTable,
     layout: WeightLayout,
-    source: Source,
+    pub(super) source: Source,
     /// The phases with unit tiles.
     pub(super) tiles: Vec<UnitTile>,
     /// The placement of the program on teams, if the device is known, before any plan has run.

@@ -23,7 +23,7 @@ use super::shapes::{
 };
 use super::unit_tile::UnitTile;
 
-/// The model of a program on a device of which each plan has all blocks.
+/// The model of a program on a device. Each plan has all blocks.
 #[derive(Clone, Debug)]
 pub struct DeviceModel {
     /// Blocks of a team and of a group, and the SMs of the device.
@@ -144,7 +144,7 @@ impl DeviceModel {
         SHAPES.map(|shape| (format!("{shape:?}"), shape.cost().into()))
     }
 
-    /// Returns the µs of a wave of unit tiles with a barrier, besides those of its tiles.
+    /// Returns the fixed time of a wave of unit tiles with a barrier, in µs.
     #[must_use]
     pub fn wave_micros() -> f64 {
         f64::from(WAVE + EXACT_FUNCTIONS + BARRIER)

@@ -9,6 +9,7 @@ mod levels;
 mod model;
 mod placed;
 mod products;
+mod ptx;
 mod rows;
 mod stored;
 mod teams;

@@ -95,7 +95,7 @@ fn many_rows_are_several_tiles() {
     assert_eq!((got.rows, got.room), (4 * 600, 24 * 128));
     assert_eq!(got.small_tiles, 2 * 38);
     let tiles = 2.0 * 128.0 * 16.0 * 64.0 * 6.8e-6 + 0.4;
-    // A block with four tiles, one of which has 8 rows or 16.
+    // The slowest block has four whole tiles.
     let output = 4.0 * 16.0 * 5.0 * 64.0 * 20e-6 + 3.0 * 0.4;
     let waves = [1.9 + 0.5 + 3.0 * 0.4, 1.9 + 0.2 + tiles, 1.9 + 0.5 + output, 1.9];
     assert_close(got.device_micros, waves.into_iter().map(|micros| micros + 0.6).sum());

@@ -1,0 +1,71 @@
+//! Counts of instructions in the PTX of tiles. They need NVRTC, but no device.
+
+use std::collections::BTreeMap;
+
+use edbatch_layout::{CellStyle, Program};
+use edbatch_models::Model;
+use edbatch_zoo::{TreeLstm, TreeSizes};
+
+use super::compiled_or_skip;
+use crate::loaded::Generated;
+use crate::{CudaOptions, nvrtc};
+
+/// The instructions of a basic block: multiply-adds, loads from shared memory, and all others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Counts {
+    multiply_adds: u32,
+    loads: u32,
+    others: u32,
+}
+
+/// Counts the instructions of all basic blocks.
+fn basic_blocks(ptx: &str) -> Vec<Counts> {
+    let mut all = vec![Counts::default()];
+    for line in ptx.lines().map(str::trim) {
+        if line.ends_with(':') || line.contains("bra") {
+            all.push(Counts::default());
+        }
+        let last = all.last_mut().expect("there is one");
+        let instruction = line.split_whitespace().next().unwrap_or("");
+        match instruction {
+            _ if !line.ends_with(';') || instruction.starts_with('.') => {}
+            "fma.rn.f32" => last.multiply_adds += 1,
+            _ if instruction.starts_with("ld.shared") => last.loads += 1,
+            _ => last.others += 1,
+        }
+    }
+    all
+}
+
+/// For the largest inner loops, all unrolled over 32 terms: multiply-adds, and the most loads and
+/// other instructions. They are large tiles of 16 rows, P2R1, P4R2, P2R2, P4R4 and large tiles of
+/// 64 rows, and S4R8. A thread of P2R1 has two columns of one row of two products, so it
+/// loads four terms of a row, and four times two weights, for eight multiply-adds.
+const MOST: [[u32; 3]; 6] =
+    [[128, 40, 30], [128, 80, 12], [256, 48, 12], [256, 96, 12], [512, 64, 30], [1024, 96, 31]];
+
+/// The number of these loops by multiply-adds: of a tile with two products, thin shapes have one
+/// for both.
+const LOOPS: [(u32, u32); 4] = [(128, 2), (256, 3), (512, 3), (1024, 2)];
+
+#[test]
+fn tiles_load_an_operand_once_for_several_multiply_adds() {
+    let (vocabulary, embed, hidden, classes) = (100, 256, 256, 5);
+    let model = TreeLstm::new(TreeSizes { vocabulary, embed, hidden, classes }).unwrap();
+    let program = Program::new(model.network().clone(), CellStyle::Hoisted).unwrap();
+    let source = Generated::new(&program, &CudaOptions::new(), None, "sm_90").source;
+    let compiled = nvrtc::compiler().and_then(|compiler| compiler.compile(&source, "sm_90", None));
+    let Some(binary) = compiled_or_skip(compiled) else { return };
+    let mut loops = BTreeMap::new();
+    for block in basic_blocks(&binary.ptx) {
+        let Counts { multiply_adds, loads, others } = block;
+        if multiply_adds >= 128 {
+            *loops.entry(multiply_adds).or_insert(0) += 1;
+            let fits = |&[all, most_loads, most_others]: &[u32; 3]| {
+                all == multiply_adds && loads <= most_loads && others <= most_others
+            };
+            assert!(MOST.iter().any(fits), "{block:?}");
+        }
+    }
+    assert_eq!(loops.into_iter().collect::<Vec<_>>(), LOOPS);
+}
