@@ -103,6 +103,9 @@ const MAX_REGISTERS: usize = 255;
 /// The maximum number of bytes of stack that a function takes for its calls.
 const MAX_STACK: usize = 128;
 
+/// The maximum number of bytes of code.
+const MAX_BYTES: usize = 1 << 20;
+
 /// The maximum number of lines of PTX of a function: the compile time grows with it. Unit tiles are
 /// inlined into the kernel.
 const MAX_LINES: usize = 5_000;
@@ -130,6 +133,7 @@ fn compiled(
     assert_eq!(usage.spilled, 0, "{what}");
     assert!(usage.registers <= MAX_REGISTERS, "{what}: {} registers", usage.registers);
     assert!(usage.stack <= MAX_STACK, "{what}: a stack of {} bytes", usage.stack);
+    assert!(kernels.bytes <= MAX_BYTES, "{what}: {} bytes of code", kernels.bytes);
     let has_tiles = !cuda::team_size(&program, 132, 227 << 10).tiles.is_empty();
     let most = if has_tiles { MAX_LINES_WITH_TILES } else { MAX_LINES };
     assert!((100..=most).contains(&lines), "{what}: a function of {lines} lines");
