@@ -182,10 +182,10 @@ impl TeamPart {
 /// The size of the two barriers of a team, `TeamBarrier` of `kernels/team.h`, in words.
 pub(crate) const TEAM_BARRIER_WORDS: usize = 32;
 
-/// The words of the end of a plan, `Ticket` of `kernels/team.h`. The first receives the launch number
-/// when the plan is done. From the third on there are five numbers of two words: the nanoseconds
-/// when the team began and ended, the cycles of the first block's SM when it began and ended, and
-/// the nanosecond when it ended.
+/// The words of the end of a plan, `Ticket` of `kernels/team.h`. The first receives the number of
+/// the launch when the plan is done. From the third on there are five numbers of two words: the
+/// nanoseconds when the team began and ended, the cycles of the first block's SM when it began and
+/// ended, and the nanosecond when it ended.
 pub(crate) const TICKET_WORDS: usize = 12;
 
 /// A device: memory, programs, and a stream per team.

@@ -4,7 +4,7 @@
 //! slowest block: a fixed time, the multiply-adds of the block's tiles, and the barrier. The
 //! constants are in `shapes.rs`.
 //!
-//! *Not modelled*: clocks, the limits of the cache, loading of resident weights, and other launches.
+//! *Not modelled*: clocks, the limits of the cache, loading of resident weights, other launches.
 //!
 //! *Cost*: O(tiles of the plan).
 

@@ -203,7 +203,6 @@ fn each_level_of_a_model_has_all_blocks() {
                 architecture: architecture.into(),
                 sms,
                 shared_bytes: kilobytes << 10,
-                shape: None,
             };
             let options = CudaOptions::new();
             let generated = Generated::new(&program, &options, Some(&properties), architecture);
