@@ -221,7 +221,7 @@ impl Running<'_> {
         })
     }
 
-    /// Returns the parts of the mean time of a mini-batch, of which `times` has all runs.
+    /// Divides the mean time of a mini-batch. `times` has all its runs.
     fn on_device(&self, launched: &LaunchTimes, times: &Times) -> Option<OnDevice> {
         self.device?;
         let engines = if self.system.is_across() { self.threads as f64 } else { 1.0 };

@@ -70,8 +70,10 @@ fn a_rehearsal_writes_figures_for_every_part() {
     let verified = of("verify", Outcome::Passed) + 2 * of("verify", Outcome::Skipped);
     assert_eq!((verified, of("stress", Outcome::Passed)), (2, 1), "{printed}");
     // Each shape, or those that the time has sufficed for.
-    let waves = [Outcome::Passed, Outcome::Stopped, Outcome::Skipped].map(|it| of("waves", it));
-    assert!(waves == [5, 0, 0] || (waves[0] > 0 && waves[1] == 1) || waves[2] == 1, "{printed}");
+    let [passed, stopped, skipped] =
+        [Outcome::Passed, Outcome::Stopped, Outcome::Skipped].map(|it| of("waves", it));
+    let complete = passed + skipped == 5 || stopped == 1;
+    assert!((passed > 0 && complete) || (passed == 0 && skipped == 1), "{printed}");
     for part in ["probe", "latencies", "sanitize"] {
         assert_eq!(of(part, Outcome::Skipped), 1, "{part}");
     }

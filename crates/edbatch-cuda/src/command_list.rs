@@ -40,12 +40,6 @@ use crate::phase_table::PhaseTable;
 use crate::reads::Reads;
 use crate::waves::WaveFinder;
 
-/// The maximum number of calls of a tile.
-pub const TILE: u32 = 16;
-
-/// The maximum number of calls of a tile of [large products](crate::PhaseEntry::is_large).
-pub const LARGE_TILE: u32 = 64;
-
 /// The words of the head, of a wave and of a copy.
 const ENTRY: usize = 4;
 

@@ -18,8 +18,8 @@
 //! - A *wave* is a set of steps of a plan that do not depend on each other.
 //! - A *phase* is a run of steps of a cell that thread blocks can divide by columns without
 //!   synchronising ([`phases()`]).
-//! - A *job* is a phase for the calls of a step, or a copy. Blocks run *tiles* of it: some calls and
-//!   a slice of its columns.
+//! - A *job* is a phase for the calls of a step, or a copy. Blocks run *tiles* of it: some calls
+//!   and a slice of its columns.
 //! - A *command list* is a plan as one array of numbers: waves of jobs ([`CommandList`]).
 //! - A *team* is a set of thread blocks that run one plan together, one block per SM (streaming
 //!   multiprocessor). The blocks of a team synchronise at a barrier after each wave.
@@ -31,8 +31,8 @@
 //! # Where to read next
 //!
 //! `command_list.rs`, `backend.rs` and `team_pool.rs`; then the kernels: `kernels/block.h`,
-//! `kernels/tile.h`, `kernels/large.h`, `kernels/small.h`, `kernels/steps.h` and `kernels/team.h`. `unsafe` code is in
-//! `emulated.rs`, `nvidia.rs`, the files below `nvidia/`, and `nvrtc.rs`.
+//! `kernels/tile.h`, `kernels/large.h`, `kernels/small.h`, `kernels/steps.h` and `kernels/team.h`.
+//! `unsafe` code is in `emulated.rs`, `nvidia.rs`, the files below `nvidia/`, and `nvrtc.rs`.
 
 mod backend;
 mod binary;
@@ -70,7 +70,7 @@ mod tests;
 
 pub use binary::ResourceUsage;
 pub use check_waves::check_waves;
-pub use command_list::{CommandList, CopyJob, LARGE_TILE, TILE};
+pub use command_list::{CommandList, CopyJob};
 pub use compilation::Compilation;
 pub use error::CudaError;
 pub use launch_times::LaunchTimes;
@@ -80,6 +80,7 @@ pub use open::{EmulatedBackend, EmulatedDevice, TeamSize, nvidia, team_size};
 pub use options::{CudaOptions, DevicePrecision, Driver};
 pub use phase_table::{PhaseEntry, PhaseTable};
 pub use phases::{Phase, check_phases, phases};
+pub use shapes::{LARGE_TILE, TILE};
 pub use waves::waves;
 
 /// The README's example, compiled and run by the tests.

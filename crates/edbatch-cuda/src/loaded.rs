@@ -155,8 +155,8 @@ impl Generated {
         let mut tiles: Vec<_> = tiles.phases().cloned().collect();
         tiles.sort_by_key(|tile| tile.phase);
         let phases = table.clone();
-        let placement =
-            properties.map(|device| place(&tiles, &mut table, &Reads::default(), device, options.shape));
+        let placement = properties
+            .map(|device| place(&tiles, &mut table, &Reads::default(), device, options.shape));
         Self { table, phases, layout, source, tiles, placement }
     }
 }

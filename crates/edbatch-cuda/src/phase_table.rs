@@ -6,9 +6,8 @@ use std::ops::Range;
 use edbatch_graph::{Kind, Network};
 use edbatch_layout::{CellPart, CellPlan, CellStep, Program, Step};
 
-use crate::command_list::TILE;
 use crate::phases::{Phase, is_aligned, phases, whole_row};
-use crate::shapes;
+use crate::shapes::{self, TILE};
 
 /// The approximate number of columns of a slice: half the number of threads of a block.
 const COLUMNS: u32 = 128;
@@ -49,7 +48,7 @@ pub struct PhaseEntry {
     pub is_large: bool,
 }
 
-/// Returns the number of slices of a phase with large products, or `None` if it has none, or others.
+/// Returns the number of slices of a phase whose products are large, or `None` if not all are.
 fn large_slices(network: &Network, (kind, cell): (Kind, &CellPlan), phase: &Phase) -> Option<u32> {
     let mut slices = None;
     for (index, &units) in phase.steps.clone().zip(&phase.units) {

@@ -4,7 +4,11 @@
 //! Their names come from the measured prototypes: P for rows that are whole in shared memory, S
 //! for rows that pass through a ring; then the columns and the rows of a thread.
 
-use crate::command_list::{LARGE_TILE, TILE};
+/// The maximum number of calls of a tile.
+pub const TILE: u32 = 16;
+
+/// The maximum number of calls of a tile of [large products](crate::PhaseEntry::is_large).
+pub const LARGE_TILE: u32 = 64;
 
 /// The sizes of a unit tile that decide about its shapes.
 #[derive(Clone, Copy)]

@@ -19,22 +19,22 @@ use crate::measure::systems::{System, weights};
 use crate::record::finding::{Finding, Outcome};
 use crate::spread::Spread;
 
-/// Elements of a hidden vector, rows of a wave, and the waves of a short and a long plan.
+/// Elements of a hidden vector, rows of a wave, waves of a short and a long plan, and the number of
+/// samples of a wave's time.
 struct Sizes {
     hidden: usize,
     rows: &'static [usize],
     waves: [usize; 2],
+    samples: usize,
 }
 
 const ON_DEVICE: Sizes = Sizes {
     hidden: 256,
     rows: &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096],
     waves: [2, 12],
+    samples: 7,
 };
-const EMULATED: Sizes = Sizes { hidden: 64, rows: &[1, 9, 70], waves: [1, 2] };
-
-/// Number of samples of each wave's time.
-const SAMPLES: usize = 7;
+const EMULATED: Sizes = Sizes { hidden: 64, rows: &[1, 9, 70], waves: [1, 2], samples: 1 };
 
 /// Measures all shapes until a deadline.
 pub(super) fn waves(
@@ -51,10 +51,17 @@ pub(super) fn waves(
     for (number, (shape, cost)) in (1..).zip(DeviceModel::costs()) {
         progress(&shape);
         let options = CudaOptions::new().shape(Some(number));
+        let model = device.model(&subject.program, &options);
+        let plan = subject.plan(1, 1, Lifetimes::Distinct, 1);
+        if subject.predict(&model, &plan)?.unit_tiles[number as usize - 1] == 0 {
+            let note = "the device has too little shared memory";
+            findings.push(Finding::new("waves", &shape, Outcome::Skipped, note));
+            continue;
+        }
         let mut own = OfShape {
             subject: &subject,
             device,
-            model: device.model(&subject.program, &options),
+            model,
             backend: device.load(&subject.program, &subject.parameters, &options)?,
         };
         let mut points = Vec::new();
@@ -65,8 +72,9 @@ pub(super) fn waves(
                 return Ok(findings);
             }
             own.compare(rows).map_err(|error| format!("{shape}, {rows} rows: {error}"))?;
-            if device.probe().is_some() {
-                let (predicted, samples) = own.times(rows)?;
+            let (predicted, samples) = own.times(rows)?;
+            // Times of the emulated device are meaningless.
+            if !device.is_emulated() {
                 let what = format!("{shape}, a wave of {rows} rows");
                 findings.push(Finding::measured("waves", &what, &samples, "µs"));
                 points.push([predicted, Spread::of(&samples).median]);
@@ -87,8 +95,8 @@ fn fitted(points: &[[f64; 2]], cost: f64) -> String {
     };
     let farthest = points.iter().map(|[predicted, measured]| (measured / predicted - 1.0).abs());
     format!(
-        "; a multiply-add {:.1} · 10⁻⁶ µs, in the model {:.1}; a wave besides {own_fixed:.2} µs, in \
-         the model {fixed:.2}; the model is off by up to {:.0} %",
+        "; a multiply-add {:.1} · 10⁻⁶ µs, in the model {:.1}; a wave besides {own_fixed:.2} µs, \
+         in the model {fixed:.2}; the model is off by up to {:.0} %",
         1e6 * times * cost,
         1e6 * cost,
         100.0 * farthest.fold(0.0, f64::max)
@@ -148,6 +156,12 @@ impl Subject {
         plan
     }
 
+    fn predict(&self, model: &DeviceModel, plan: &Plan) -> Result<Prediction, Failure> {
+        let mut all = Prediction::default();
+        model.predict((&*self.program, plan), &mut CommandList::default(), &mut all)?;
+        Ok(all)
+    }
+
     /// Runs a plan.
     fn run(&self, backend: &mut dyn Backend, plan: &Plan) -> Result<(), Failure> {
         let initial = initial_rows(self.program.network(), &self.parameters);
@@ -186,14 +200,11 @@ impl OfShape<'_> {
     /// Returns the µs of a wave by the model, and of several samples: each is the difference
     /// between a long plan and a short one, by its waves.
     fn times(&mut self, rows: usize) -> Result<(f64, Vec<f64>), Failure> {
-        let Sizes { waves, .. } = self.subject.sizes;
+        let Sizes { waves, samples, .. } = self.subject.sizes;
         let plans = waves.map(|waves| self.subject.plan(rows, waves, Lifetimes::Distinct, 1));
-        let predicted = plans.each_ref().map(|plan| {
-            let mut all = Prediction::default();
-            let own = (&*self.subject.program, plan);
-            self.model.predict(own, &mut CommandList::default(), &mut all)?;
-            Ok::<f64, Failure>(all.device_micros)
-        });
+        let predicted = plans
+            .each_ref()
+            .map(|plan| Ok::<f64, Failure>(self.subject.predict(&self.model, plan)?.device_micros));
         let mut took = |plan: &Plan| {
             let before = self.device.launch_times();
             self.subject.run(&mut *self.backend, plan)?;
@@ -202,7 +213,7 @@ impl OfShape<'_> {
         // Once more, for clocks and allocations.
         let mut sample = || Ok::<_, Failure>([took(&plans[0])?, took(&plans[1])?]);
         sample()?;
-        let samples = (0..SAMPLES).map(|_| sample()).collect::<Result<Vec<_>, _>>()?;
+        let samples = (0..samples).map(|_| sample()).collect::<Result<Vec<_>, _>>()?;
         let of_wave = |[short, long]: [f64; 2]| (long - short) / (waves[1] - waves[0]) as f64;
         let [short, long] = predicted;
         Ok((of_wave([short?, long?]), samples.into_iter().map(of_wave).collect()))

@@ -176,6 +176,10 @@ fn a_barrier_timeout_fails_one_plan_and_leaves_the_team_usable() {
         let plans = subject.plans(3);
         subject.run(&plans).unwrap();
         assert!(plans.iter().all(|plan| plan.left(device) == expected()));
+        // Failed launches have no times. The emulated device has the host's clock.
+        let times = device.team_pool().times();
+        assert_eq!(times.launches, u64::from(round) + 1);
+        assert!(0 < times.device_ns && times.device_ns <= times.seen_ns, "{times:?}");
     }
 }
 
