@@ -89,6 +89,25 @@ impl<D: Device> Cuda<D> {
         self.launch(&placed, [0].into_iter())
     }
 
+    /// Runs a plan in slot 0, with the given waves of its steps.
+    #[cfg(test)]
+    pub(super) fn run_in_waves(
+        &mut self,
+        plan: &Plan,
+        given: &Given<'_>,
+        waves: &[u32],
+    ) -> Result<(), BackendError> {
+        let loaded = self.loaded.clone();
+        let (slot, placed) = (self.slot(0), loaded.placed());
+        let rows = (given.initial.len(), given.places);
+        slot.commands.write_in_waves(&loaded.program, &placed.table, plan, waves, rows)?;
+        slot.give(&*loaded.device, given)?;
+        slot.reserve(&loaded, &placed, false)?;
+        self.launch(&placed, [0].into_iter())?;
+        self.slot(0).find_wanted(&loaded, plan);
+        Ok(())
+    }
+
     fn slot(&mut self, slot: usize) -> &mut Slot<D> {
         if self.slots.len() <= slot {
             self.slots.resize_with(slot + 1, Slot::new);
@@ -330,14 +349,7 @@ mod tests {
         let run = |waves: &[u32]| -> Vec<u32> {
             // A new arena, which holds NaN.
             let mut fork = Cuda::on(device.loaded.clone(), device.devices.clone());
-            let loaded = fork.loaded.clone();
-            let (slot, rows) = (fork.slot(0), (given.initial.len(), given.places));
-            let (Loaded { program, device, .. }, placed) = (&*loaded, loaded.placed());
-            slot.commands.write_in_waves(program, &placed.table, &plan, waves, rows).unwrap();
-            slot.give(device, &given).unwrap();
-            slot.reserve(&loaded, &placed, false).unwrap();
-            fork.launch(&placed, [0].into_iter()).unwrap();
-            fork.slot(0).find_wanted(&loaded, &plan);
+            fork.run_in_waves(&plan, &given, waves).unwrap();
             let outputs = fork.outputs(0, &plan);
             let fields = (0..wanted.len()).flat_map(|value| outputs.fields(value));
             fields.flatten().map(|x| x.to_bits()).collect()

@@ -19,7 +19,7 @@ use super::phase_table::PhaseTable;
 use super::place::Place;
 use super::shapes::{
     BARRIER, EXACT_FUNCTIONS, FURTHER_TILE, LARGE_TILES, LARGE_WAVE, LAUNCH, SHAPES, SMALL_COST,
-    SMALL_WAVE, WAVE,
+    SMALL_WAVE, Shape, WAVE,
 };
 use super::unit_tile::UnitTile;
 
@@ -161,15 +161,17 @@ impl DeviceModel {
         to: &mut Prediction,
     ) -> Result<(), CudaError> {
         commands.write(program, &self.table, plan, (0, &[]))?;
+        // True if all that was stored since the last barrier has been published.
+        let mut published = false;
         for wave in 0..commands.waves() {
             let mut own = vec![Block::default(); self.blocks as usize];
             // Other tiles than unit tiles are dealt to the blocks in turn, over all jobs of a wave.
-            let (mut next, mut slower) = (0, 0.0_f32);
+            let (mut next, mut slower, mut rings) = (0, 0.0_f32, false);
             for (number, calls) in commands.phases(wave) {
                 let phase = &self.phases[number];
                 let own_slower = match &phase.unit {
                     Some(unit) => {
-                        self.unit_tiles(unit, calls, &mut own, to);
+                        rings |= self.unit_tiles(unit, calls, &mut own, to) == Shape::S4R8;
                         EXACT_FUNCTIONS
                     }
                     None => {
@@ -185,8 +187,11 @@ impl DeviceModel {
                 };
                 slower = slower.max(own_slower);
             }
-            // A barrier separates each wave from the next.
-            to.add(&own, WAVE + slower, true, self.sms);
+            // As `needs_barrier` of `kernels/team.h`.
+            let tiles_only = commands.has_tiles_only(wave);
+            let has_barrier = !published || !tiles_only || rings;
+            published = tiles_only;
+            to.add(&own, WAVE + slower, has_barrier, self.sms);
         }
         to.launches += 1;
         to.seen_micros += f64::from(LAUNCH);
@@ -194,7 +199,14 @@ impl DeviceModel {
     }
 
     /// Deals the unit tiles of a job to blocks: groups divide its calls, and slices its units.
-    fn unit_tiles(&self, unit: &UnitModel, calls: u32, own: &mut [Block], to: &mut Prediction) {
+    /// Returns their shape.
+    fn unit_tiles(
+        &self,
+        unit: &UnitModel,
+        calls: u32,
+        own: &mut [Block],
+        to: &mut Prediction,
+    ) -> Shape {
         let each = calls.div_ceil(self.blocks / self.slices);
         let (shape, most) = unit.place.chosen(each);
         let slices = &unit.place.slices;
@@ -214,6 +226,7 @@ impl DeviceModel {
                 to.room += u64::from(tiles * most);
             }
         }
+        shape
     }
 
     /// Deals tiles of `most` calls to blocks, from block `next` on. Returns their number.

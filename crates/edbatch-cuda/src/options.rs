@@ -43,10 +43,10 @@ pub enum DevicePrecision {
 /// recurrent weights in shared memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Driver {
-    /// The fastest way.
+    /// Blocks wait for each row that they read. A barrier comes only before waves that need one.
     #[default]
     Teams,
-    /// A barrier after each wave. [`Driver::Teams`] does the same so far.
+    /// A barrier before each wave, to find mistakes.
     Barriers,
 }
 

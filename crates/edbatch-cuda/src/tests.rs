@@ -15,6 +15,7 @@ mod stored;
 mod teams;
 mod tf32;
 mod tiles;
+mod waits;
 
 use super::CudaError;
 use super::device::{self, Arguments, Device, MemorySide, Source, TeamPart};
