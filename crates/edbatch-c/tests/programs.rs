@@ -1,102 +1,15 @@
 //! Programs in C and C++, linked to the shared and to the static library, under sanitizers.
 
 mod compiler;
+#[path = "../examples/networks.rs"]
+mod networks;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 
 use compiler::{compiler, include, root, succeed};
-use edbatch::graph::{Network, Shape};
-use edbatch::models::network_to_json;
-use edbatch::runtime::Parameters;
-use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 use tempfile::TempDir;
-
-/// Writes a folder with a network and random weights.
-fn write(network: &Arc<Network>, folder: &Path) {
-    let parameters = Parameters::random(network, &mut Xoshiro256PlusPlus::seed_from_u64(1));
-    fs::create_dir_all(folder).unwrap();
-    fs::write(folder.join("network.json"), network_to_json(network).unwrap()).unwrap();
-    let weights = parameters.to_safetensors(network).unwrap();
-    fs::write(folder.join("weights.safetensors"), weights).unwrap();
-}
-
-/// The network of `check.h`: a clause has two fields.
-fn clauses() -> Arc<Network> {
-    let mut network = Network::new();
-    let feature = network.record("feature", [("x", Shape::Vector(4))]).unwrap();
-    let fields = [("h", Shape::Vector(8)), ("m", Shape::Matrix(2, 3))];
-    let clause = network.record("clause", fields).unwrap();
-    let score = network.record("score", [("y", Shape::Vector(1))]).unwrap();
-    network.initial(clause, &["axiom.h", "axiom.m"]).unwrap();
-    network.initial(feature, &["zeros"]).unwrap();
-    let infer = network.cell("infer", clause, |cell| {
-        let rule = cell.lookup("rule", "rules", &[20, 8]);
-        let [x] = cell.one("numbers", feature);
-        let [h, m] = cell.many("parents", clause).sum();
-        let from = cell.parameter("w", &[8, 8]).matmul(h) + cell.parameter("u", &[8, 4]).matmul(x);
-        vec![(rule + from).tanh(), m.tanh()]
-    });
-    infer.unwrap();
-    let rate = network.cell("rate", score, |cell| {
-        let [h, _] = cell.one("clause", clause);
-        vec![cell.parameter("out", &[1, 8]).matmul(h)]
-    });
-    rate.unwrap();
-    Arc::new(network)
-}
-
-/// The network of `examples/prover.c`.
-fn prover() -> Arc<Network> {
-    let mut network = Network::new();
-    let feature = network.record("feature", [("x", Shape::Vector(4))]).unwrap();
-    let clause = network.record("clause", [("h", Shape::Vector(16))]).unwrap();
-    let score = network.record("score", [("y", Shape::Vector(1))]).unwrap();
-    network.initial(clause, &["axiom"]).unwrap();
-    let infer = network.cell("infer", clause, |cell| {
-        let rule = cell.lookup("rule", "rules", &[32, 16]);
-        let [x] = cell.one("numbers", feature);
-        let [h] = cell.many("parents", clause).sum();
-        let from =
-            cell.parameter("w", &[16, 16]).matmul(h) + cell.parameter("u", &[16, 4]).matmul(x);
-        vec![(rule + from).tanh()]
-    });
-    infer.unwrap();
-    let rate = network.cell("score", score, |cell| {
-        let [h] = cell.one("clause", clause);
-        vec![cell.parameter("out", &[1, 16]).matmul(h)]
-    });
-    rate.unwrap();
-    Arc::new(network)
-}
-
-/// The network of `examples/plans.c`.
-fn plans() -> Arc<Network> {
-    let mut network = Network::new();
-    let estimate = network.record("estimate", [("x", Shape::Vector(3))]).unwrap();
-    let node = network.record("node", [("h", Shape::Vector(16))]).unwrap();
-    let cost = network.record("cost", [("log", Shape::Vector(1))]).unwrap();
-    network.initial(node, &["nothing"]).unwrap();
-    for name in ["scan", "join", "other"] {
-        let added = network.cell(name, node, |cell| {
-            let operator = cell.lookup("operator", &format!("{name}.operators"), &[16, 16]);
-            let [x] = cell.one("estimates", estimate);
-            let [h] = cell.many("inputs", node).sum();
-            let w = cell.parameter(&format!("{name}.w"), &[16, 16]);
-            let u = cell.parameter(&format!("{name}.u"), &[16, 3]);
-            vec![(operator + w.matmul(h) + u.matmul(x)).tanh()]
-        });
-        added.unwrap();
-    }
-    let costs = network.cell("cost", cost, |cell| {
-        let [h] = cell.one("plan", node);
-        vec![cell.parameter("out", &[1, 16]).matmul(h)]
-    });
-    costs.unwrap();
-    Arc::new(network)
-}
 
 /// A folder with the libraries, networks and programs.
 struct Workplace {
@@ -128,7 +41,8 @@ impl Workplace {
         #[cfg(unix)]
         std::os::unix::fs::symlink("libedbatch_c.so.1", &link).unwrap();
         let _ = link;
-        write(&clauses(), &folder.path().join("net"));
+        networks::write_all(folder.path()).unwrap();
+        fs::rename(folder.path().join("clauses"), folder.path().join("net")).unwrap();
         let mut workplace = Self { folder, sanitizers: Vec::new() };
         workplace.sanitizers = workplace.sanitizers(cc);
         Some(workplace)
@@ -205,7 +119,6 @@ fn memory_is_constant_over_many_calls() {
 
 /// Replays a derivation in waves. Returns what the example printed for each.
 fn replay(workplace: &Workplace, derivation: &Path, waves: [&str; 3]) -> Vec<[String; 3]> {
-    write(&prover(), &workplace.path("prover"));
     let programs = workplace.compile(&root().join("examples/prover.c")).into_iter();
     let printed = programs.map(|program| {
         waves.map(|wave| {
@@ -254,7 +167,6 @@ fn waves_of_a_real_derivation_have_the_same_scores() {
 #[test]
 fn plans_share_their_subplans() {
     let Some(workplace) = Workplace::new() else { return };
-    write(&plans(), &workplace.path("plans"));
     for mut program in workplace.compile(&root().join("examples/plans.c")) {
         program.arg(workplace.path("plans")).arg(root().join("examples/plans.txt"));
         let printed = succeed(&mut program);

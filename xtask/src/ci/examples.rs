@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::{Failure, root};
 
 /// Examples whose output is not compared, with the reason.
-const NOT_COMPARED: [(&str, &str); 7] = [
+const NOT_COMPARED: [(&str, &str); 8] = [
     ("3_walkthrough", "is quoted in docs/walkthrough.md, which a test compares"),
     ("derivations", "prints times; a test of the crate checks its bits and its memory"),
     ("figures", "prints times"),
@@ -16,6 +16,7 @@ const NOT_COMPARED: [(&str, &str); 7] = [
     ("c1p", "reads files given as arguments; tests of the crate cover it"),
     ("plans", "prints times; a test of the crate checks its bits"),
     ("generate", "writes files; a test of the crate compares them with the fixtures"),
+    ("networks", "writes files; tests of the crate run programs in C with them"),
 ];
 
 /// Builds and runs all examples, and prints those with unexpected output. Returns true if all

@@ -345,4 +345,5 @@ fn ten_million_calls_keep_memory_constant() {
     }
     let counts = session.statistics();
     assert_eq!((counts.calls, counts.stored), (10_001_000, 1000));
+    println!("{held} bytes held after {} calls", counts.calls);
 }
