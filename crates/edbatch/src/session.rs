@@ -263,15 +263,13 @@ impl Session {
     /// exist.
     #[inline]
     fn find(&self, value: Handle) -> Result<Option<&Entry>, SessionError> {
-        let none = SessionError::NoValue { value };
-        match value.named() {
-            Named::Entry { index, generation } => {
-                self.entries.find(index, generation).map(Some).ok_or(none)
-            }
+        let found = match value.named() {
+            Named::Entry { index, generation } => self.entries.find(index, generation).map(Some),
             Named::Initial(index) => {
-                (index < self.network().initial_values().len()).then_some(None).ok_or(none)
+                (index < self.network().initial_values().len()).then_some(None)
             }
-        }
+        };
+        found.ok_or_else(|| SessionError::NoValue { value })
     }
 
     /// Returns counts of values, memory and runs.

@@ -254,14 +254,16 @@ impl Session {
     /// value of the graph, once.
     #[inline]
     fn value(&mut self, value: Handle, cell: Kind) -> Result<Value, SessionError> {
-        let none = SessionError::NoValue { value };
         let (index, generation) = match value.named() {
             Named::Initial(index) => {
-                return self.graph.network().initial_value(index).ok_or(none);
+                let initial = self.graph.network().initial_value(index);
+                return initial.ok_or_else(|| SessionError::NoValue { value });
             }
             Named::Entry { index, generation } => (index, generation),
         };
-        let Some(&entry) = self.entries.find(index, generation) else { return Err(none) };
+        let Some(&entry) = self.entries.find(index, generation) else {
+            return Err(SessionError::NoValue { value });
+        };
         if entry.state == State::Pending {
             return Ok(self.pending[entry.at as usize].value);
         }
