@@ -114,6 +114,7 @@ impl Planner {
         let shares = plans.iter().flatten().map(|node| node.share + 1).max().unwrap_or(0);
         let mut known = vec![None; shares];
         let (mut of, mut scores, mut times) = (Vec::new(), Vec::new(), Vec::new());
+        let mut unread = Vec::new();
         for plan in plans {
             for node in plan {
                 if known[node.share].is_some() {
@@ -124,14 +125,18 @@ impl Planner {
                 of.extend(node.children.iter().filter_map(|&child| known[plan[child].share]));
                 // By the number of children: a scan, another node of one, a join, another node.
                 let cell = self.cells[[0, 2, 1, 2][node.children.len().min(3)]];
-                known[node.share] = Some(session.call(cell, &[node.operator], &of)?);
+                let state = session.call(cell, &[node.operator], &of)?;
+                known[node.share] = Some(state);
+                unread.extend([of[0], state]);
             }
             let root = known[plan[plan.len() - 1].share].expect("a plan has a root");
             scores.push(session.call(self.cells[3], &[], &[root])?);
         }
+        // The run computes them, and stores the scores alone.
+        session.release(&unread)?;
         session.run()?;
         session.fetch(&scores, &mut times)?;
-        session.clear();
+        session.release(&scores)?;
         Ok(times)
     }
 }

@@ -73,7 +73,8 @@ fn table(queries: &[Query]) -> Result<(), Box<dyn Error>> {
     let plans = queries.iter().flatten();
     let (count, nodes) = (plans.clone().count(), plans.map(Vec::len).sum::<usize>());
     println!("{} queries with {count} plans of {nodes} nodes\n", queries.len());
-    println!("| H | nodes a query | without equal ones | p50 us | p99 us |\n|---|---|---|---|---|");
+    println!("| H | nodes a query | without equal ones | p50 us | p99 us | fastest us |");
+    println!("|---|---|---|---|---|---|");
     for width in [64, 128] {
         let (planner, _, mut session) = open(width)?;
         scores(&planner, &mut session, queries)?;
@@ -84,12 +85,18 @@ fn table(queries: &[Query]) -> Result<(), Box<dyn Error>> {
             planner.times(&mut session, query)?;
             times.push(begun.elapsed().as_secs_f64() * 1e6);
         }
+        // On a busy machine: the median query in the fastest of its laps.
+        let of_query = |at| times[at..].iter().step_by(queries.len());
+        let least = |at| of_query(at).copied().fold(f64::INFINITY, f64::min);
+        let mut fastest: Vec<f64> = (0..queries.len()).map(least).collect();
         times.sort_by(f64::total_cmp);
+        fastest.sort_by(f64::total_cmp);
+        let fastest = fastest[queries.len() / 2];
         // One call of each plan is its score.
         let different = (session.statistics().calls - before) as usize / LAPS - count;
         let [all, different] = [nodes, different].map(|count| count / queries.len());
         let [half, most] = [times.len() / 2, times.len() * 99 / 100].map(|at| times[at]);
-        println!("| {width} | {all} | {different} | {half:.0} | {most:.0} |");
+        println!("| {width} | {all} | {different} | {half:.0} | {most:.0} | {fastest:.0} |");
     }
     println!("\nEach plan has the same bits alone as among the others of its query.");
     Ok(())
