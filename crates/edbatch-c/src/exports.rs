@@ -301,7 +301,7 @@ pub extern "C" fn edbatch_session_give(
         let (object, results) = (session.get()?, results.room(count)?);
         let elements = elements.slice(floats)?;
         let mut stored = object.state.lock()?;
-        let width = object.template().width(record).unwrap_or(0);
+        let width = object.template.width(record).unwrap_or(0);
         if width > 0 && count.checked_mul(width) != Some(floats) {
             let expected = format!("expected {count} values of {width} floats, got {floats}");
             return Err(Failure::new(Code::Call, expected));

@@ -20,7 +20,7 @@ pub struct edbatch_engine {
 /// Values that outlive a run.
 pub struct edbatch_session {
     pub(crate) state: Guarded<Stored>,
-    template: Arc<Template>,
+    pub(crate) template: Arc<Template>,
     memory_limit: u64,
 }
 
@@ -204,9 +204,5 @@ impl edbatch_session {
 
     pub(crate) fn width(&self, record: RecordId) -> usize {
         self.template.width(record.0).expect("a record of the network")
-    }
-
-    pub(crate) fn template(&self) -> &Template {
-        &self.template
     }
 }

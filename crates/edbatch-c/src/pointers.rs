@@ -186,17 +186,17 @@ impl Text {
     }
 }
 
-/// An object of this library. The function may change it, if no other thread uses it.
-#[derive(Clone, Copy, Debug)]
-#[repr(transparent)]
-pub struct Object<T>(*const T);
-
 /// An object of this library. The function uses only the part of it that never changes.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub struct ConstObject<T>(*const T);
 
-impl<T: Sync> Object<T> {
+/// An object of this library. The function may change it, if no other thread uses it.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct Object<T>(ConstObject<T>);
+
+impl<T: Sync> ConstObject<T> {
     #[inline]
     pub(crate) fn get(&self) -> Result<&T, Failure> {
         check(self.0)?;
@@ -206,12 +206,10 @@ impl<T: Sync> Object<T> {
     }
 }
 
-impl<T: Sync> ConstObject<T> {
+impl<T: Sync> Object<T> {
     #[inline]
     pub(crate) fn get(&self) -> Result<&T, Failure> {
-        check(self.0)?;
-        // SAFETY: as in `Object::get`.
-        Ok(unsafe { &*self.0 })
+        self.0.get()
     }
 }
 

@@ -41,7 +41,7 @@ impl Options {
 
 impl<T> Object<T> {
     pub(crate) fn of(object: *const T) -> Self {
-        Self(object)
+        Self(ConstObject(object))
     }
 }
 
