@@ -33,12 +33,12 @@ const MAX_LIBRARIES: usize = 76_872;
 const MAX_BENCHES: usize = 14_014;
 
 /// The limit for the workspace with its tests, so that moving code does not escape the count.
-/// 708 of them are the examples `derivations`, `plans` and `networks` with their tests, 170 are
+/// 709 of them are the examples `derivations`, `plans` and `networks` with their tests, 170 are
 /// `cargo xtask release` and the checks for other systems. 1,325 are unit tiles with their tests.
 /// 831 are cells side by side and parts on devices, with their tests. 1,132 are predictions and
 /// parts of a device's time with their tests. 592 are waits for rows and large tiles with their
 /// tests.
-const MAX_WORKSPACE: usize = 138_115;
+const MAX_WORKSPACE: usize = 138_116;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {
