@@ -141,6 +141,9 @@ plan_kernel(const __grid_constant__ TeamArguments t) {
                       arrive_and_wait(part.barrier(at.passed), all, part.a.limit);
             if (!__syncthreads_and(on)) return;
             ++at.passed, at.published = true;
+        } else {
+            // The section replaces what threads have just read of earlier waves.
+            __syncthreads();
         }
         // Ends with the barrier of a superstep, so that thread 0 arrives after all writes.
         section(block, part, at.section);
