@@ -119,8 +119,8 @@ impl Emulated {
 
 /// `plan_kernel` of `kernels/team.h` on the host. Parameters: arguments, teams, bytes of shared
 /// memory per block, seed, and the block that never arrives at its barrier ([`NONE`] if all do).
-/// Returns 0; or, if a block waits for a float that no block writes, its wave + 1 in the upper half,
-/// and the float's place in the arena.
+/// Returns 0; or, if a block waits for a float that no block writes, its wave + 1 in the upper
+/// half, and the float's place in the arena.
 type LaunchTeams = unsafe extern "C" fn(*const TeamArguments, u32, u32, u32, u32) -> u64;
 
 /// A kernel compiled for the host, in a loaded library.

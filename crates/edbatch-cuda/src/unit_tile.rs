@@ -123,8 +123,8 @@ impl UnitTile {
         self.depth() * self.width() + self.constants.len() as u32 * self.block
     }
 
-    /// Returns the floats of a call's scratch that the tile stores, given the start and the width of
-    /// each region.
+    /// Returns the floats of a call's scratch that the tile stores, given the start and the width
+    /// of each region.
     fn scratch(&self, regions: &[(u32, u32)]) -> Range<u32> {
         let stored = self.lines.iter().filter_map(|line| match line {
             Line::Store { place: Place { base: Base::Scratch(region), .. }, .. } => {

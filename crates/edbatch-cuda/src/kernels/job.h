@@ -142,7 +142,8 @@ struct Values {
     }
 };
 
-// Calls f(from, count) for the columns from `column` on of each value of call j.first + r at a port.
+// Calls f(from, count) for the columns from `column` on of each value of call j.first + r at a
+// port.
 template <class F>
 DEVICE void each_value(const Job& j, u32 operand, u32 r, u32 column, u32 count, F f) {
     Values values(j, operand, j.first + r);
