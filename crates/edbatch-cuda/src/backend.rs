@@ -126,7 +126,7 @@ impl<D: Device> Cuda<D> {
         parts.clear();
         parts.extend(slots.clone().map(|slot| {
             let Slot { commands, memory, .. } = &mut all[slot];
-            let cleared = memory.arenas.begin(device);
+            let cleared = memory.arenas.begin(device, commands.waves());
             let device_commands = memory.device_commands.address(device);
             TeamPart::new(commands, memory.arguments(loaded), device_commands, cleared)
         }));
@@ -210,6 +210,11 @@ impl<D: Device> Backend for Cuda<D> {
         let arena = 4 * words(|memory| memory.arenas.words());
         let store = 4 * words(|memory| memory.store.words);
         Bytes { weights: self.loaded.weight_bytes, arena, store }
+    }
+
+    fn bytes_of(&self, plan: &Plan) -> u64 {
+        let arenas = if self.loaded.waits_for_rows(&self.loaded.placed()) { 2 } else { 1 };
+        arenas * (size_of::<f32>() * plan.arena) as u64
     }
 
     fn program(&self) -> Option<&Arc<Program>> {

@@ -86,11 +86,13 @@ impl<D: Device> Arenas<D> {
         self.reserve(device, used, false)
     }
 
-    /// Begins a launch: returns the other arena and the number of its floats to clear. Until
-    /// [`ended`](Self::ended), both arenas may contain anything.
-    pub(super) fn begin(&mut self, device: &D) -> (u64, u32) {
+    /// Begins a launch: returns the other arena and the number of its floats to clear, during the
+    /// first wave if there are `waves`. Until [`ended`](Self::ended), both arenas may contain
+    /// anything.
+    pub(super) fn begin(&mut self, device: &D, waves: usize) -> (u64, u32) {
         let other = 1 - self.current;
-        let clear = self.written[other].filter(|&floats| floats <= MAX_CLEARED);
+        let can_clear = |&floats: &usize| waves > 0 && floats <= MAX_CLEARED;
+        let clear = self.written[other].filter(can_clear);
         self.after[self.current] = self.written[self.current].map(|_| self.used);
         self.after[other] = clear.map(|_| 0);
         self.written = [None; 2];

@@ -163,6 +163,10 @@ impl Backend for EmulatedBackend {
         self.0.bytes()
     }
 
+    fn bytes_of(&self, plan: &Plan) -> u64 {
+        self.0.bytes_of(plan)
+    }
+
     fn fork(&self) -> Box<dyn Backend> {
         self.0.fork()
     }

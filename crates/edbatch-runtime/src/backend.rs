@@ -110,6 +110,11 @@ pub trait Backend: Send + Sync {
         false
     }
 
+    /// Returns the bytes of memory that the values of a plan take. The default is the plan's arena.
+    fn bytes_of(&self, plan: &Plan) -> u64 {
+        (size_of::<f32>() * plan.arena) as u64
+    }
+
     /// Returns the limits on the parts of a mini-batch, for a device that runs all of them at once
     /// and divides each among its processors. Without limits, the default, an engine divides as for
     /// the caches of a CPU.

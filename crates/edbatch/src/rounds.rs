@@ -178,7 +178,7 @@ impl Rounds {
             decision.decide(&self.program, &graph.borrow(), &round.wanted, |planner, it| {
                 Ok(planner.plan(it, plan)?)
             })?;
-            decision.check_memory(4 * plan.arena as u64, &**self.backend())?;
+            decision.check_memory(self.backend().bytes_of(plan), &**self.backend())?;
             let executing = Instant::now();
             {
                 let _stage = span!(DEBUG, "execute");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use edbatch_graph::{Dag, Graph, Network, NodeId, Shape};
 use edbatch_layout::{CellStyle, Program, Want};
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Cpu, Given, Precision, Rows};
+use edbatch_runtime::{Backend, Cpu, Given, Precision, Rows};
 use edbatch_testing::Subject;
 use edbatch_testing::networks::Random;
 use rand::SeedableRng;
@@ -78,6 +78,9 @@ fn plans_after_a_failed_launch_read_no_old_rows() {
             subject.run(&program, &mut cuda).unwrap_err();
             device.set_absent(None);
         }
+        let plan = subject.plan(&program, &cuda, &[]);
+        let arenas = if driver == Driver::Teams { 2 } else { 1 };
+        assert_eq!(cuda.bytes_of(&plan), arenas * 4 * plan.arena as u64, "{driver:?}");
     }
 }
 

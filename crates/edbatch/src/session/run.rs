@@ -87,9 +87,9 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the bytes of all rows in use and of a plan's arena.
+    /// Returns the bytes of all rows in use and of a plan's values.
     fn bytes_with(&self, plan: &Plan) -> u64 {
-        self.store.bytes() + (size_of::<f32>() * plan.arena) as u64
+        self.store.bytes() + self.backend.bytes_of(plan)
     }
 
     /// The pending values have been computed: makes them stored ones.
