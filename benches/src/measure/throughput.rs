@@ -164,18 +164,7 @@ pub fn throughput(
         sums.iter_mut().zip(spent).for_each(|(sum, spent)| *sum += spent);
     }
     if lap == 0 {
-        let step = laps.chosen.len().div_ceil(MAX_COUNTED);
-        for running in &mut running {
-            progress(&format!("profiling {}", running.system.name()));
-            let shares = running.profile(&laps.chosen)?;
-            let counted = laps.chosen.iter().step_by(step);
-            let work = counted.map(|&index| running.contestant.work(index)).collect();
-            laps.counted.push((shares, work));
-        }
-        let on_device = running.iter().any(|running| running.system.on_cuda().is_some());
-        let device = setting.device.filter(|_| on_device);
-        laps.device = device.map(Device::peak_gflops).transpose()?.flatten();
-        laps.copy = roofline::copy_bandwidth(COPIED);
+        profile(laps, &mut running, setting, progress)?;
     }
     let peaks: Vec<Vec<f64>> = laps.rounds.iter().map(|rounds| rounds.peaks.clone()).collect();
     let timed = Timed {
@@ -186,6 +175,28 @@ pub fn throughput(
         weights: parameters.bytes() as u64,
     };
     Ok(running.iter().enumerate().map(|(index, running)| timed.records(running, index)).collect())
+}
+
+/// After the first lap: takes profiles of all systems, and the peaks of the device and of memory.
+fn profile(
+    laps: &mut Laps,
+    running: &mut [Running<'_>],
+    setting: &Setting<'_>,
+    mut progress: impl FnMut(&str),
+) -> Result<(), Failure> {
+    let step = laps.chosen.len().div_ceil(MAX_COUNTED);
+    for running in &mut *running {
+        progress(&format!("profiling {}", running.system.name()));
+        let shares = running.profile(&laps.chosen)?;
+        let counted = laps.chosen.iter().step_by(step);
+        let work = counted.map(|&index| running.contestant.work(index)).collect();
+        laps.counted.push((shares, work));
+    }
+    let on_device = running.iter().any(|running| running.system.on_cuda().is_some());
+    let device = setting.device.filter(|_| on_device);
+    laps.device = device.map(Device::peak_gflops).transpose()?.flatten();
+    laps.copy = roofline::copy_bandwidth(COPIED);
+    Ok(())
 }
 
 /// Returns the nodes and the seconds between two readings of an engine's statistics.

@@ -28,17 +28,17 @@ use crate::{Failure, root};
 const MAX_LIBRARIES: usize = 76_887;
 
 /// The limit for `benches`, so that the measurements stay much smaller than the libraries. The
-/// store of its plain backend, which sessions need, has 45 lines. 469 are predictions of a device,
+/// store of its plain backend, which sessions need, has 45 lines. 480 are predictions of a device,
 /// the parts of its time in records, and the calibration by waves of unit tiles.
-const MAX_BENCHES: usize = 14_014;
+const MAX_BENCHES: usize = 14_025;
 
 /// The limit for the workspace with its tests, so that moving code does not escape the count.
 /// 709 of them are the examples `derivations`, `plans` and `networks` with their tests, 170 are
 /// `cargo xtask release` and the checks for other systems. 1,325 are unit tiles with their tests.
-/// 831 are cells side by side and parts on devices, with their tests. 1,132 are predictions and
+/// 831 are cells side by side and parts on devices, with their tests. 1,143 are predictions and
 /// parts of a device's time with their tests. 610 are waits for rows and large tiles with their
 /// tests.
-const MAX_WORKSPACE: usize = 138_140;
+const MAX_WORKSPACE: usize = 138_151;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {
