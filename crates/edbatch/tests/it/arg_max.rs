@@ -128,61 +128,12 @@ mod on_devices {
 
     use edbatch::cuda::{CommandList, Driver, PhaseTable};
     use edbatch::models::{LstmNmt, NmtSizes, SourceSentence, Stop};
-    use edbatch_layout::{CellStyle, Lifetimes, Plan, Program};
-    use edbatch_runtime::{Backend, BackendError, Bytes, Outputs, Part, StoredRow};
+    use edbatch_layout::{CellStyle, Program};
+    use edbatch_runtime::Part;
 
     use super::*;
     use crate::emulated;
-
-    /// The backend of a device. Counts the bytes that its plans copy to the host.
-    struct Counting {
-        backend: Box<dyn Backend>,
-        program: Arc<Program>,
-        bytes: Arc<AtomicUsize>,
-    }
-
-    impl Backend for Counting {
-        fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
-            for Part { plan, given, .. } in parts {
-                let mut commands = CommandList::default();
-                let rows = (given.initial.len(), given.places);
-                let table = PhaseTable::new(&self.program);
-                commands.write(&self.program, &table, plan, rows).unwrap();
-                let words = commands.outputs() + commands.indices();
-                self.bytes.fetch_add(4 * words, Ordering::Relaxed);
-            }
-            self.backend.run(parts)
-        }
-
-        fn outputs<'a>(&'a self, slot: usize, plan: &'a Plan) -> Outputs<'a> {
-            self.backend.outputs(slot, plan)
-        }
-
-        fn reserve_store(&mut self, slot: usize, lines: usize) -> Result<(), BackendError> {
-            self.backend.reserve_store(slot, lines)
-        }
-
-        fn read_stored(
-            &self,
-            slot: usize,
-            rows: &[StoredRow],
-            to: &mut Vec<f32>,
-        ) -> Result<(), BackendError> {
-            self.backend.read_stored(slot, rows, to)
-        }
-
-        fn bytes(&self) -> Bytes {
-            self.backend.bytes()
-        }
-
-        fn fork(&self) -> Box<dyn Backend> {
-            unreachable!("a single engine on one thread")
-        }
-
-        fn lifetimes(&self) -> Lifetimes {
-            self.backend.lifetimes()
-        }
-    }
+    use crate::observed::Observed;
 
     /// Returns the number of bytes that a device copies to the host for whole rows, and for
     /// indices. Checks that the indices agree with the rows.
@@ -192,7 +143,17 @@ mod on_devices {
         let program = Arc::new(program);
         let backend = emulated::backend(program.clone(), &parameters, Driver::Teams)?;
         let bytes = Arc::new(AtomicUsize::new(0));
-        let counting = Counting { backend, program: program.clone(), bytes: bytes.clone() };
+        let (own, count) = (program.clone(), bytes.clone());
+        let before_run = move |parts: &[Part<'_>]| {
+            for Part { plan, given, .. } in parts {
+                let mut commands = CommandList::default();
+                let rows = (given.initial.len(), given.places);
+                commands.write(&own, &PhaseTable::new(&own), plan, rows).unwrap();
+                let words = commands.outputs() + commands.indices();
+                count.fetch_add(4 * words, Ordering::Relaxed);
+            }
+        };
+        let counting = Observed { backend, limits: None, before_run };
         let options = EngineOptions::new();
         let engine = Engine::with_backend(model, &parameters, program, Box::new(counting), options);
         let mut engine = engine.unwrap();

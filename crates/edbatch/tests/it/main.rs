@@ -28,6 +28,8 @@ mod limits;
 mod mutations;
 mod networks;
 mod networks_as_data;
+#[cfg(feature = "cuda")]
+mod observed;
 mod operations;
 mod optimizers;
 mod other_weights;

@@ -6,74 +6,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use edbatch::Engine;
 use edbatch::cuda::{Driver, EmulatedDevice};
 use edbatch_datasets::Tree;
-use edbatch_layout::{Lifetimes, Plan, Program};
-use edbatch_runtime::{
-    Backend, BackendError, Bytes, Outputs, Parameters, Part, PartLimits, StoredRow,
-};
+use edbatch_runtime::{Backend, Parameters, Part, PartLimits};
 
+use crate::observed::Observed;
 use crate::small;
 use crate::teams::{translator, trees};
 
-/// A backend with other limits of parts, which counts the rounds of more than one part.
-pub(crate) struct Divided {
+/// A backend with other limits of parts, and the number of its rounds of more than one part.
+pub(crate) fn with_limits(
     backend: Box<dyn Backend>,
     limits: Option<PartLimits>,
-    meetings: Arc<AtomicUsize>,
-}
-
-impl Divided {
-    /// Also returns the count.
-    pub(crate) fn with_limits(
-        backend: Box<dyn Backend>,
-        limits: Option<PartLimits>,
-    ) -> (Box<dyn Backend>, Arc<AtomicUsize>) {
-        let meetings = Arc::<AtomicUsize>::default();
-        (Box::new(Self { backend, limits, meetings: meetings.clone() }), meetings)
-    }
-}
-
-impl Backend for Divided {
-    fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
-        self.meetings.fetch_add(usize::from(parts.len() > 1), Ordering::Relaxed);
-        self.backend.run(parts)
-    }
-
-    fn outputs<'a>(&'a self, slot: usize, plan: &'a Plan) -> Outputs<'a> {
-        self.backend.outputs(slot, plan)
-    }
-
-    fn reserve_store(&mut self, slot: usize, lines: usize) -> Result<(), BackendError> {
-        self.backend.reserve_store(slot, lines)
-    }
-
-    fn read_stored(
-        &self,
-        slot: usize,
-        rows: &[StoredRow],
-        to: &mut Vec<f32>,
-    ) -> Result<(), BackendError> {
-        self.backend.read_stored(slot, rows, to)
-    }
-
-    fn bytes(&self) -> Bytes {
-        self.backend.bytes()
-    }
-
-    fn fork(&self) -> Box<dyn Backend> {
-        self.backend.fork()
-    }
-
-    fn program(&self) -> Option<&Arc<Program>> {
-        self.backend.program()
-    }
-
-    fn lifetimes(&self) -> Lifetimes {
-        self.backend.lifetimes()
-    }
-
-    fn division(&self) -> Option<PartLimits> {
-        self.limits
-    }
+) -> (Box<dyn Backend>, Arc<AtomicUsize>) {
+    let meetings = Arc::<AtomicUsize>::default();
+    let count = meetings.clone();
+    let before_run = move |parts: &[Part<'_>]| {
+        count.fetch_add(usize::from(parts.len() > 1), Ordering::Relaxed);
+    };
+    (Box::new(Observed { backend, limits, before_run }), meetings)
 }
 
 /// Twelve SMs, so three groups of four.
@@ -90,7 +39,7 @@ fn threads_do_not_meet_in_the_rounds_of_a_translator() {
         let mut meetings = None;
         let wrap = |backend: Box<dyn Backend>| {
             let limits = backend.division().filter(|_| is_limited);
-            let (backend, count) = Divided::with_limits(backend, limits);
+            let (backend, count) = with_limits(backend, limits);
             meetings = Some(count);
             backend
         };
@@ -143,7 +92,8 @@ fn parts_are_at_most_the_groups_of_a_device_and_have_enough_nodes() {
     }
 }
 
-/// Before the first mini-batch, one node is expected after an await; then those of the last one.
+/// Before the first mini-batch, one node is expected after an await. Later, the last mini-batch
+/// decides.
 #[test]
 fn the_rounds_of_a_mini_batch_decide_about_the_next_one() {
     let Some(subject) = translator() else { return };
@@ -152,7 +102,7 @@ fn the_rounds_of_a_mini_batch_decide_about_the_next_one() {
     for (nodes, first, second) in [(16, 3, 3), (17, 1, 3), (32, 1, 3), (33, 1, 1)] {
         let limits = Some(PartLimits { parts: 3, inputs: 4, nodes });
         let device = device();
-        let wrap = |backend| Divided::with_limits(backend, limits).0;
+        let wrap = |backend| with_limits(backend, limits).0;
         let Some(mut engine) = subject.engine_on(&device, 4, Driver::Teams, wrap) else { return };
         for expected in [first, second, second] {
             assert_eq!(engine.parts(inputs).len(), expected, "{nodes} nodes");

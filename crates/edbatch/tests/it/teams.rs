@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
 use crate::emulated;
 use crate::fn_model::random;
-use crate::parts::Divided;
+use crate::parts::with_limits;
 use crate::small::random_trees;
 
 /// A model, inputs, and the results of the CPU.
@@ -101,8 +101,8 @@ fn a_mini_batch_is_one_driver_call() {
 fn each_round_of_parts_is_one_launch() {
     let Some(subject) = translator() else { return };
     let device = EmulatedDevice::with_size(6, 12, 64 << 10);
-    let engine = subject
-        .engine_on(&device, 3, Driver::Teams, |backend| Divided::with_limits(backend, None).0);
+    let engine =
+        subject.engine_on(&device, 3, Driver::Teams, |backend| with_limits(backend, None).0);
     let Some(mut engine) = engine else { return };
     let parts = engine.parts(&subject.inputs);
     assert_eq!(parts.len(), 3);
@@ -251,8 +251,8 @@ fn a_panic_of_a_part_leaves_the_others() {
     let Some(Subject { model, parameters, mut inputs, expected }) = translator() else { return };
     let subject = Subject { model: Superstitious(model), parameters, inputs: vec![], expected };
     let device = EmulatedDevice::with_size(9, 12, 64 << 10);
-    let engine = subject
-        .engine_on(&device, 3, Driver::Teams, |backend| Divided::with_limits(backend, None).0);
+    let engine =
+        subject.engine_on(&device, 3, Driver::Teams, |backend| with_limits(backend, None).0);
     let Some(mut engine) = engine else { return };
     for at in [0, 15, 7] {
         let words = std::mem::replace(&mut inputs[at].words, vec![3; 7]);
