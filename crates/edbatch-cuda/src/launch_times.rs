@@ -82,7 +82,7 @@ impl TeamTimes {
         Self { began, ended, cycles, cycles_ns: first_ended.saturating_sub(began) }
     }
 
-    /// Adds another team of the same launch. The cycles stay those of the first team.
+    /// Adds another team of the same launch. Only the first team's cycles count.
     pub(crate) fn join(&mut self, other: Self) {
         match self.ended {
             0 => *self = other,

@@ -22,7 +22,8 @@
 //!   and a slice of its columns.
 //! - A *command list* is a plan as one array of numbers: waves of jobs ([`CommandList`]).
 //! - A *team* is a set of thread blocks that run one plan together, one block per SM (streaming
-//!   multiprocessor). The blocks of a team synchronise at a barrier after each wave.
+//!   multiprocessor). Before a wave, the blocks of a team meet at a barrier, or each of its unit
+//!   tiles waits for the rows that it reads.
 //! - A *group* is the blocks of a team that hold all *resident weights* once: these stay in shared
 //!   memory while a plan runs. Each of its blocks, a *slice*, holds the weights of some units.
 //! - A *unit tile* is a tile of a job with resident weights, whose sums stay in registers.

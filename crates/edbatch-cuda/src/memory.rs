@@ -34,8 +34,8 @@ impl<D: Device> PlanMemory<D> {
     }
 }
 
-/// The arenas of a slot. Plans use them in turn if readers wait for each row until it is written:
-/// then a plan needs an arena without old values, and its launch clears those of the plan before.
+/// The arenas of a slot. Plans use them in turn if readers wait for each row until it is written: a
+/// plan then needs an arena without old values, and its launch clears the other arena.
 pub(super) struct Arenas<D: Device> {
     both: [Buffer<D>; 2],
     /// The arena of the last plan, and the floats that it has used of it.

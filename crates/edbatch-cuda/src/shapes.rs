@@ -127,8 +127,8 @@ pub(crate) const WAVE: f32 = 1.9;
 pub(crate) const EXACT_FUNCTIONS: f32 = 0.2;
 pub(crate) const BARRIER: f32 = 0.6;
 
-/// The time that large and small tiles add to their wave, and that of a multiply-add of a small
-/// one. It is an estimate: the first kernels issued 1.28 instructions a cycle of 4, and two thirds
+/// The time that large and small tiles add to their wave, and the time of a small multiply-add. The
+/// latter is an estimate: the first kernels issued 1.28 instructions a cycle of 4, and two thirds
 /// of those in the loop of `kernels/small.h` are multiply-adds.
 pub(crate) const LARGE_WAVE: f32 = 0.1;
 pub(crate) const SMALL_WAVE: f32 = 0.5;

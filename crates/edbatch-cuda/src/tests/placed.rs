@@ -179,7 +179,7 @@ fn the_fastest_shape_depends_on_the_rows() {
     assert_eq!(shape(1, 0), None);
 }
 
-/// Tiles of few calls use more SMs, those of many calls load each weight less often.
+/// Tiles of few calls use more SMs, and tiles of many calls load each weight less often.
 #[test]
 fn tiles_of_large_products_use_all_sms() {
     // The scores of 8,000 words for 64 rows are one round of 125 tiles.
