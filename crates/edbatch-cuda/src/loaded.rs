@@ -54,7 +54,7 @@ pub(super) struct Placed<D: Device> {
 pub(super) struct Generated {
     pub(super) table: PhaseTable,
     /// The same phases before they are placed.
-    phases: PhaseTable,
+    pub(super) phases: PhaseTable,
     layout: WeightLayout,
     pub(super) source: Source,
     /// The phases with unit tiles.
@@ -283,7 +283,7 @@ impl<D: Device> Placed<D> {
 }
 
 /// Places unit tiles on a device. Jobs do not divide the phases that are placed.
-fn place(
+pub(super) fn place(
     tiles: &[UnitTile],
     table: &mut PhaseTable,
     reads: &Reads,

@@ -13,23 +13,37 @@ use edbatch_layout::{CellStep, Plan, Program};
 use super::CudaError;
 use super::command_list::CommandList;
 use super::device::Properties;
-use super::loaded::Generated;
+use super::loaded::{Generated, place};
 use super::options::CudaOptions;
 use super::phase_table::PhaseTable;
 use super::place::Place;
+use super::reads::Reads;
 use super::shapes::{
     BARRIER, EXACT_FUNCTIONS, FURTHER_TILE, LARGE_TILES, LARGE_WAVE, LAUNCH, SHAPES, SMALL_COST,
     SMALL_WAVE, Shape, WAVE,
 };
 use super::unit_tile::UnitTile;
 
-/// The model of a program on a device. Each plan has all blocks.
+/// The model of a program on a device. Each plan has all blocks. As on a device, the placement of
+/// cells on blocks follows from the plans so far.
 #[derive(Clone, Debug)]
 pub struct DeviceModel {
-    /// Blocks of a team and of a group, and the SMs of the device.
+    device: Properties,
+    shape: Option<u32>,
+    /// The phases before they are placed, and those with unit tiles.
+    unplaced: PhaseTable,
+    tiles: Vec<UnitTile>,
+    /// The cells that read each other in plans, and the placement that follows.
+    reads: Reads,
+    placed: Placed,
+}
+
+/// A placement of phases.
+#[derive(Clone, Debug)]
+struct Placed {
+    /// Blocks of a team and of a group.
     blocks: u32,
     slices: u32,
-    sms: u32,
     table: PhaseTable,
     /// By phase.
     phases: Vec<PhaseModel>,
@@ -119,22 +133,11 @@ impl DeviceModel {
     }
 
     pub(crate) fn on(program: &Program, options: &CudaOptions, device: &Properties) -> Self {
-        let Generated { table, tiles, placement, .. } =
+        let Generated { phases: unplaced, tiles, .. } =
             Generated::new(program, options, Some(device), "");
-        let placement = placement.expect("the device is known");
-        let mut places = placement.places.into_iter();
-        let phases = table.entries().iter().enumerate().map(|(phase, entry)| {
-            let cell = program.part(entry.cell, entry.part).expect("it has phases");
-            let steps = &cell.steps[entry.phase.steps.clone()];
-            let place = places.next().flatten();
-            let tile = tiles.iter().find(|tile| tile.phase == phase);
-            let unit = place.zip(tile).map(|(place, tile)| UnitModel::new(place, tile));
-            let (terms, slices) = (steps.iter().map(terms).sum(), entry.slices);
-            PhaseModel { terms, slices, is_large: entry.is_large, unit }
-        });
-        let (slices, phases) = (placement.slices, phases.collect());
-        let sms = device.sms;
-        Self { blocks: sms / slices * slices, slices, sms, table, phases }
+        let (device, shape, reads) = (device.clone(), options.shape, Reads::default());
+        let placed = Placed::new(program, (&unplaced, &tiles), &reads, &device, shape);
+        Self { device, shape, unplaced, tiles, reads, placed }
     }
 
     /// Returns the names of the shapes of unit tiles, by number, and the µs that each of their
@@ -155,12 +158,49 @@ impl DeviceModel {
     /// # Errors
     /// If the plan is too large for a command list.
     pub fn predict(
-        &self,
+        &mut self,
         (program, plan): (&Program, &Plan),
         commands: &mut CommandList,
         to: &mut Prediction,
     ) -> Result<(), CudaError> {
-        commands.write(program, &self.table, plan, (0, &[]))?;
+        commands.write(program, &self.placed.table, plan, (0, &[]))?;
+        if !self.reads.contain(commands.reads()) {
+            self.reads.merge(commands.reads());
+            let Self { device, shape, unplaced, tiles, reads, .. } = self;
+            self.placed = Placed::new(program, (unplaced, tiles), reads, device, *shape);
+            commands.write(program, &self.placed.table, plan, (0, &[]))?;
+        }
+        self.placed.add(commands, self.device.sms, to);
+        Ok(())
+    }
+}
+
+impl Placed {
+    fn new(
+        program: &Program,
+        (unplaced, tiles): (&PhaseTable, &[UnitTile]),
+        reads: &Reads,
+        device: &Properties,
+        shape: Option<u32>,
+    ) -> Self {
+        let mut table = unplaced.clone();
+        let placement = place(tiles, &mut table, reads, device, shape);
+        let mut places = placement.places.into_iter();
+        let phases = table.entries().iter().enumerate().map(|(phase, entry)| {
+            let cell = program.part(entry.cell, entry.part).expect("it has phases");
+            let steps = &cell.steps[entry.phase.steps.clone()];
+            let place = places.next().flatten();
+            let tile = tiles.iter().find(|tile| tile.phase == phase);
+            let unit = place.zip(tile).map(|(place, tile)| UnitModel::new(place, tile));
+            let (terms, slices) = (steps.iter().map(terms).sum(), entry.slices);
+            PhaseModel { terms, slices, is_large: entry.is_large, unit }
+        });
+        let (slices, phases) = (placement.slices, phases.collect());
+        Self { blocks: device.sms / slices * slices, slices, table, phases }
+    }
+
+    /// Adds the launch of a command list.
+    fn add(&self, commands: &CommandList, sms: u32, to: &mut Prediction) {
         // True if all that was stored since the last barrier has been published.
         let mut published = false;
         for wave in 0..commands.waves() {
@@ -191,11 +231,10 @@ impl DeviceModel {
             let tiles_only = commands.has_tiles_only(wave);
             let has_barrier = !published || !tiles_only || rings;
             published = tiles_only;
-            to.add(&own, WAVE + slower, has_barrier, self.sms);
+            to.add(&own, WAVE + slower, has_barrier, sms);
         }
         to.launches += 1;
         to.seen_micros += f64::from(LAUNCH);
-        Ok(())
     }
 
     /// Deals the unit tiles of a job to blocks: groups divide its calls, and slices its units.

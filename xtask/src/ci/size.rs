@@ -22,10 +22,10 @@ use crate::{Failure, root};
 /// and say which gradients are missing. 883 are unit tiles on devices: which phases they are, their
 /// shapes and costs, their place on groups of blocks, packed weights, and generated code. 322 put
 /// cells side by side on blocks, as plans show, and divide mini-batches by the rounds of a device.
-/// 435 predict the times of plans on devices, and tell the device's time from the launch's and the
+/// 475 predict the times of plans on devices, and tell the device's time from the launch's and the
 /// host's. 371 wait for rows instead of barriers, in two arenas, and multiply many rows in large
 /// tiles.
-const MAX_LIBRARIES: usize = 76_887;
+const MAX_LIBRARIES: usize = 76_927;
 
 /// The limit for `benches`, so that the measurements stay much smaller than the libraries. The
 /// store of its plain backend, which sessions need, has 45 lines. 480 are predictions of a device,
@@ -35,10 +35,10 @@ const MAX_BENCHES: usize = 14_025;
 /// The limit for the workspace with its tests, so that moving code does not escape the count.
 /// 709 of them are the examples `derivations`, `plans` and `networks` with their tests, 170 are
 /// `cargo xtask release` and the checks for other systems. 1,325 are unit tiles with their tests.
-/// 831 are cells side by side and parts on devices, with their tests. 1,143 are predictions and
+/// 831 are cells side by side and parts on devices, with their tests. 1,170 are predictions and
 /// parts of a device's time with their tests. 610 are waits for rows and large tiles with their
 /// tests.
-const MAX_WORKSPACE: usize = 138_151;
+const MAX_WORKSPACE: usize = 138_178;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {

@@ -55,7 +55,7 @@ fn mini_batches(
 ) -> Result<(usize, Prediction), Failure> {
     let workload = family.at(hidden)?;
     let program = System::Cuda.program(workload.network())?;
-    let model = DeviceModel::new(&program, &CudaOptions::new(), sms, SHARED_BYTES);
+    let mut model = DeviceModel::new(&program, &CudaOptions::new(), sms, SHARED_BYTES);
     let (mut scheduler, mut planner) = (Scheduler::by_depth(), Planner::new(Lifetimes::Distinct));
     let (mut schedule, mut plan) = (Schedule::new(), Plan::default());
     let (mut commands, mut all) = (CommandList::default(), Prediction::default());

@@ -51,9 +51,9 @@ pub(super) fn waves(
     for (number, (shape, cost)) in (1..).zip(DeviceModel::costs()) {
         progress(&shape);
         let options = CudaOptions::new().shape(Some(number));
-        let model = device.model(&subject.program, &options);
+        let mut model = device.model(&subject.program, &options);
         let plan = subject.plan(1, 1, Lifetimes::Distinct, 1);
-        if subject.predict(&model, &plan)?.unit_tiles[number as usize - 1] == 0 {
+        if subject.predict(&mut model, &plan)?.unit_tiles[number as usize - 1] == 0 {
             let note = "the device has too little shared memory";
             findings.push(Finding::new("waves", &shape, Outcome::Skipped, note));
             continue;
@@ -156,7 +156,7 @@ impl Subject {
         plan
     }
 
-    fn predict(&self, model: &DeviceModel, plan: &Plan) -> Result<Prediction, Failure> {
+    fn predict(&self, model: &mut DeviceModel, plan: &Plan) -> Result<Prediction, Failure> {
         let mut all = Prediction::default();
         model.predict((&*self.program, plan), &mut CommandList::default(), &mut all)?;
         Ok(all)
@@ -202,9 +202,9 @@ impl OfShape<'_> {
     fn times(&mut self, rows: usize) -> Result<(f64, Vec<f64>), Failure> {
         let Sizes { waves, samples, .. } = self.subject.sizes;
         let plans = waves.map(|waves| self.subject.plan(rows, waves, Lifetimes::Distinct, 1));
-        let predicted = plans
-            .each_ref()
-            .map(|plan| Ok::<f64, Failure>(self.subject.predict(&self.model, plan)?.device_micros));
+        let predicted = plans.each_ref().map(|plan| {
+            Ok::<f64, Failure>(self.subject.predict(&mut self.model, plan)?.device_micros)
+        });
         let mut took = |plan: &Plan| {
             let before = self.device.launch_times();
             self.subject.run(&mut *self.backend, plan)?;

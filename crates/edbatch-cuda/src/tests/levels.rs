@@ -23,7 +23,7 @@ use crate::emulated::Emulated;
 use crate::loaded::Generated;
 use crate::place::{Placement, Tile};
 use crate::reads::Reads;
-use crate::{CudaError, CudaOptions, PhaseTable};
+use crate::{CudaError, CudaOptions, DeviceModel, PhaseTable, Prediction};
 
 /// Devices: the architecture, the number of SMs, and the kilobytes of shared memory of a block.
 const DEVICES: [(&str, u32, usize); 2] = [("sm_90", 132, 227), ("sm_120", 170, 99)];
@@ -190,6 +190,22 @@ fn a_plan_shows_which_cells_wait_for_each_other() {
     let placed = device.loaded.placed();
     subject.run(&program, &mut device).unwrap();
     assert!(Arc::ptr_eq(&placed, &device.loaded.placed()));
+}
+
+/// The model of times places cells by the plans that it has seen, too: each of the five calls is a
+/// tile of all four slices, not of two.
+#[test]
+fn the_model_follows_plans() {
+    let subject = two_cells();
+    let program = Program::new(subject.network.clone(), CellStyle::Hoisted).unwrap();
+    let (graph, schedule) = (&subject.graph, &subject.schedule);
+    let wanted = every_value(graph);
+    let mini_batch = MiniBatch { program: &program, graph, schedule, wanted: &wanted };
+    let plan = planned(&mut Planner::new(Lifetimes::Distinct), &mini_batch);
+    let mut model = DeviceModel::new(&program, &CudaOptions::new(), 12, 194 << 10);
+    let (mut commands, mut got) = (CommandList::default(), Prediction::default());
+    model.predict((&program, &plan), &mut commands, &mut got).unwrap();
+    assert_eq!(got.unit_tiles.iter().sum::<u64>(), 5 * 4);
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn predicted(chains: usize, length: usize, last: usize) -> Prediction {
     let mini_batch = MiniBatch { program, graph, schedule, wanted: &wanted };
     let plan = planned(&mut Planner::new(Lifetimes::Distinct), &mini_batch);
     let mut prediction = Prediction::default();
-    let model = DeviceModel::new(program, &CudaOptions::new(), 14, 227 << 10);
+    let mut model = DeviceModel::new(program, &CudaOptions::new(), 14, 227 << 10);
     model.predict((program, &plan), &mut CommandList::default(), &mut prediction).unwrap();
     prediction
 }
