@@ -150,10 +150,8 @@ impl Planner {
         let end = self.given(mini_batch, plan)?;
         self.arena.reset(end);
         self.find_spans(mini_batch);
-        if self.lifetimes == Lifetimes::Reuse {
-            self.keep_wanted(mini_batch);
-            self.free_spans(mini_batch.schedule.len());
-        }
+        self.keep_wanted(mini_batch);
+        self.free_spans(mini_batch.schedule.len());
         self.plan_batches(mini_batch, plan)?;
         plan.arena = self.arena.end() as usize;
         Ok(())

@@ -76,8 +76,6 @@ impl Planner {
         let for_values = self.lifetimes == Lifetimes::Reuse;
         self.groups.find(mini_batch, rows, &self.batch_of, for_values);
         self.spans.extend(self.groups.results(mini_batch).map(|(len, last)| Span::new(len, last)));
-        self.freed_after.clear();
-        self.freed_after.resize(mini_batch.schedule.len(), None);
     }
 
     /// Keeps the spans of wanted values.
@@ -89,9 +87,13 @@ impl Planner {
         }
     }
 
-    /// Lists the spans that are freed after each of `batches` batches.
+    /// Lists the spans that are freed after each of `batches` batches: none, if rows are distinct.
     pub(super) fn free_spans(&mut self, batches: usize) {
+        self.freed_after.clear();
         self.freed_after.resize(batches, None);
+        if self.lifetimes == Lifetimes::Distinct {
+            return;
+        }
         for (index, span) in (0..).zip(&mut self.spans) {
             if span.last != Span::KEPT {
                 span.next = self.freed_after[span.last as usize].replace(index);

@@ -1,10 +1,11 @@
 //! Mutants of training plans: each is rejected by the checker, or gives the same bits.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use edbatch_graph::{Field, Value};
 use edbatch_layout::{
-    MiniBatch, Plan, Planner, Program, TrainingPlan, ValueRow, Want, check_training,
+    Lifetimes, MiniBatch, Plan, Planner, Program, TrainingPlan, ValueRow, Want, check_training,
 };
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{
@@ -46,11 +47,12 @@ impl<'a> Step<'a> {
 
     /// Plans the step, and checks the plan.
     fn plan(&self) -> TrainingPlan {
+        self.plan_with(Planner::default().block(self.subject.block))
+    }
+
+    fn plan_with(&self, mut planner: Planner) -> TrainingPlan {
         let mut plan = TrainingPlan::default();
-        Planner::default()
-            .block(self.subject.block)
-            .plan_training(&self.mini_batch(), &self.has_gradient, &mut plan)
-            .unwrap();
+        planner.plan_training(&self.mini_batch(), &self.has_gradient, &mut plan).unwrap();
         let checked = check_training(&plan, &self.mini_batch(), &self.has_gradient);
         checked.unwrap_or_else(|error| panic!("{}: {error}\n{plan}", self.subject.name));
         plan
@@ -140,6 +142,40 @@ fn batched_gradients_of_random_networks_equal_the_reference() {
         }
         checked += 1;
     }
+}
+
+/// Returns the ranges of the arena that both ways write, and those of given rows.
+fn written(program: &Program, plan: &TrainingPlan) -> Vec<Range<u32>> {
+    let of = |plan: &Plan| {
+        let given = plan.given.iter().map(|row| (row.start, program.record(row.record).stride));
+        let steps = plan
+            .steps
+            .iter()
+            .map(|step| (step.out, step.calls * program.carried_out(step).output_stride));
+        given.chain(steps).map(|(start, len)| start..start + len).collect::<Vec<_>>()
+    };
+    [of(&plan.forward), of(&plan.back)].concat()
+}
+
+/// On a device, steps of both ways run at once if they do not depend on each other.
+#[test]
+fn with_distinct_lifetimes_no_row_is_written_twice() {
+    let mut rng = Random::seed_from_u64(6);
+    let mut shared = 0;
+    for subject in super::random_subjects(96).chain(Subject::zoo(2)) {
+        let program = super::for_training(subject.graph.network());
+        let mut step = Step::new(&subject, program, &mut rng);
+        let (reused, distinct) = (step.plan(), step.plan_with(Planner::new(Lifetimes::Distinct)));
+        let mut rows = written(&step.program, &distinct);
+        rows.sort_by_key(|row| (row.start, row.end));
+        for pair in rows.windows(2) {
+            assert!(pair[0].end <= pair[1].start, "{}: {pair:?}\n{distinct}", subject.name);
+        }
+        shared += usize::from(reused.forward.arena < distinct.forward.arena);
+        let same = bits(step.run(&distinct)) == bits(step.run(&reused));
+        assert!(same, "{}: the bits depend on lifetimes", subject.name);
+    }
+    assert!(shared > cases(40) as usize, "{shared} plans reuse rows");
 }
 
 /// Returns mutants of a training plan, each with a single change.
