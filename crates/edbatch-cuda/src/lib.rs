@@ -70,7 +70,7 @@ mod weights;
 mod tests;
 
 pub use binary::ResourceUsage;
-pub use check_waves::check_waves;
+pub use check_waves::{check_training_waves, check_waves};
 pub use command_list::{CommandList, CopyJob};
 pub use compilation::Compilation;
 pub use error::CudaError;

@@ -15,6 +15,7 @@ mod stored;
 mod teams;
 mod tf32;
 mod tiles;
+mod training;
 mod waits;
 
 use super::CudaError;

@@ -6,7 +6,8 @@ use crate::reads::{Reads, set};
 
 /// Returns the wave of each step of a plan. A step that reads neither given rows nor another step's
 /// output has wave 0. Given rows are written in wave 0, so their readers have wave 1 or more. Any
-/// other step has the wave after the last one whose output it reads.
+/// other step has the wave after the last one whose output it reads. A backward plan runs after its
+/// forward plan, whose rows all of its waves may read.
 ///
 /// The plan must have [distinct lifetimes](edbatch_layout::Lifetimes::Distinct):
 /// [`check_waves`](crate::check_waves()) proves that the steps of a wave may run in any order.

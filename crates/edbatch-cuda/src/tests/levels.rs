@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use edbatch_graph::{CellError, Dag, Graph, Network, NodeId, Schedule, Shape};
+use edbatch_graph::{CellError, Dag, Graph, Network, NodeId, Schedule, Shape, Value};
 use edbatch_layout::{CellStyle, Lifetimes, MiniBatch, Planner, Program};
 use edbatch_models::{Build, Mailbox, Model};
 use edbatch_testing::generate::{self, Style};
@@ -28,11 +28,17 @@ use crate::{CudaError, CudaOptions, DeviceModel, PhaseTable, Prediction};
 /// Devices: the architecture, the number of SMs, and the kilobytes of shared memory of a block.
 const DEVICES: [(&str, u32, usize); 2] = [("sm_90", 132, 227), ("sm_120", 170, 99)];
 
-/// The graph of some inputs of each model, with 256 elements in a hidden vector. Models that await
-/// a value have the graph of the first round.
-fn graphs() -> Result<Vec<(&'static str, Graph)>, CellError> {
+/// A graph, and the values that its inputs emit.
+pub(super) type Emitting = (Graph, Vec<Value>);
+
+/// The graph of eight inputs of each model, and one of the translator. Models that await a value
+/// have the graph of the first round.
+pub(super) fn graphs(
+    hidden: usize,
+    stop: Stop,
+) -> Result<Vec<(&'static str, Emitting)>, CellError> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-    let (hidden, count) = (256, 8);
+    let count = 8;
     let (vocabulary, embed, classes) = (2, hidden, 5);
     let trees = generate::binary_trees(&mut rng, count);
     let trees: Vec<_> = trees.iter().map(|tree| tree.map(|_| 0, |_| 1)).collect();
@@ -45,7 +51,7 @@ fn graphs() -> Result<Vec<(&'static str, Graph)>, CellError> {
         is_known = !is_known;
         if is_known { Word::Known(1) } else { Word::Spelled(vec![1; word.len()]) }
     };
-    let source = SourceSentence { words: vec![0; 9], stop: Stop::AtEnd };
+    let source = SourceSentence { words: vec![0; 9], stop };
     let tree = TreeSizes { vocabulary, embed, hidden, classes };
     let tagger = TaggerSizes { vocabulary, embed, hidden, layers: 2, mlp: 19, tags: 9 };
     let (char_embed, char_hidden) = (hidden / 2, hidden / 2);
@@ -68,14 +74,16 @@ fn graphs() -> Result<Vec<(&'static str, Graph)>, CellError> {
     ])
 }
 
-fn graph<M: Model>(model: &M, inputs: &[M::Input]) -> Graph {
+fn graph<M: Model>(model: &M, inputs: &[M::Input]) -> Emitting {
     let graph = RefCell::new(Graph::new(model.network().clone()));
+    let mut emitted = Vec::new();
     for input in inputs {
         let mailbox = RefCell::new(Mailbox::default());
         let build = Build::new(&graph, &mailbox);
         _ = pin!(model.build(&build, input)).poll(&mut Context::from_waker(Waker::noop()));
+        emitted.append(&mut mailbox.borrow_mut().emitted);
     }
-    graph.into_inner()
+    (graph.into_inner(), emitted)
 }
 
 /// Returns the cells that read each other in a plan of a graph.
@@ -212,7 +220,7 @@ fn the_model_follows_plans() {
 fn each_level_of_a_model_has_all_blocks() {
     let mut got = String::new();
     for (architecture, sms, kilobytes) in DEVICES {
-        for (name, graph) in graphs().unwrap() {
+        for (name, (graph, _)) in graphs(256, Stop::AtEnd).unwrap() {
             let program = Program::new(graph.network().clone(), CellStyle::Hoisted).unwrap();
             let properties = Properties {
                 name: String::new(),
