@@ -208,9 +208,12 @@ pub(crate) fn accesses(step: &CellStep, units: u32) -> Vec<Access> {
             inputs.iter().for_each(|&place| touch(place, *width, false, Some(units)));
         }
         // Each unit reads the column that it writes.
-        CellStep::Rows(RowStep { kernel: RowKernel::Copy, from: [from, _], columns, .. }) => {
-            touch(*from, *columns, false, Some(units));
-        }
+        CellStep::Rows(RowStep {
+            kernel: RowKernel::Copy | RowKernel::Share(_),
+            from: [from, _],
+            columns,
+            ..
+        }) => touch(*from, *columns, false, Some(units)),
         step => {
             step.reads().into_iter().for_each(|(place, width)| touch(place, width, false, None))
         }

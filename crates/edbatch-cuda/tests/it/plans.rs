@@ -5,19 +5,24 @@ use std::sync::Arc;
 use edbatch_cuda::{
     CommandList, CudaError, Phase, PhaseTable, check_phases, check_waves, phases, waves,
 };
-use edbatch_graph::{Dag, Graph, Kind, Network, NodeId, Schedule, Shape, Source, Value};
+use edbatch_graph::{
+    Dag, Graph, Kind, Network, NodeId, Schedule, Shape, Source, Value, training_network,
+};
 use edbatch_layout::{CellPart, CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, Want};
 use edbatch_testing::networks::Random;
 use edbatch_testing::{STYLES, Subject, every_value, planned};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 
-/// Random networks in all styles, also with all tables folded.
+/// Random networks in all styles, also with all tables folded, and with adjoints.
 fn programs(subject: &Subject) -> impl Iterator<Item = Program> {
     let ways = STYLES.map(|style| (style, 0)).into_iter().chain([(CellStyle::Hoisted, u64::MAX)]);
-    ways.map(|(style, folded)| {
+    let training = training_network(&subject.network, |_| true, |_| true).unwrap();
+    let training = Program::for_training(Arc::new(training)).unwrap();
+    let programs = ways.map(|(style, folded)| {
         Program::new(subject.network.clone(), style).unwrap().fold_tables(folded)
-    })
+    });
+    programs.chain([training])
 }
 
 #[test]
