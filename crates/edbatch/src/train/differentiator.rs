@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use edbatch_layout::{Lifetimes, Program};
+use edbatch_layout::Program;
 use edbatch_models::{Model, Targets};
 use edbatch_runtime::{
     BackPart, Backend, Given, Gradients, OutputGradients, Parameters, Part, Rows, StillWanted,
@@ -79,7 +79,7 @@ impl<M: Model> Differentiator<M> {
         }
         let initial = initial_rows(network, &parameters.for_network(network)?);
         let pool = options.engine.take_pool()?;
-        let decision = Decision::new(&mut options.engine, Lifetimes::Reuse, LIST_BYTES);
+        let decision = Decision::new(&mut options.engine, backend.lifetimes(), LIST_BYTES);
         let by_default = decision.scheduler.is_default();
         Ok(Self {
             division: Division::new(pool.threads(), backend.largest_cell(), by_default),

@@ -153,7 +153,8 @@ mod on_devices {
                 count.fetch_add(4 * words, Ordering::Relaxed);
             }
         };
-        let counting = Observed { backend, limits: None, before_run };
+        let lifetimes = backend.lifetimes();
+        let counting = Observed { backend, limits: None, lifetimes, before_run };
         let options = EngineOptions::new();
         let engine = Engine::with_backend(model, &parameters, program, Box::new(counting), options);
         let mut engine = engine.unwrap();

@@ -28,7 +28,6 @@ mod limits;
 mod mutations;
 mod networks;
 mod networks_as_data;
-#[cfg(feature = "cuda")]
 mod observed;
 mod operations;
 mod optimizers;

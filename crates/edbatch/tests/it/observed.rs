@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use edbatch_layout::{Lifetimes, Plan, Program};
-use edbatch_runtime::{Backend, BackendError, Bytes, Outputs, Part, PartLimits, StoredRow};
+use edbatch_runtime::{
+    Backend, BackendError, Bytes, Outputs, Part, PartLimits, StoredRow, Training,
+};
 
-/// A backend with limits of parts of its own, and a function that is called before each run.
+/// A backend with limits of parts and lifetimes of its own, and a function that is called before
+/// each run.
 pub(crate) struct Observed<F> {
     pub(crate) backend: Box<dyn Backend>,
     pub(crate) limits: Option<PartLimits>,
+    pub(crate) lifetimes: Lifetimes,
     pub(crate) before_run: F,
 }
 
@@ -49,7 +53,11 @@ impl<F: FnMut(&[Part<'_>]) + Send + Sync> Backend for Observed<F> {
     }
 
     fn lifetimes(&self) -> Lifetimes {
-        self.backend.lifetimes()
+        self.lifetimes
+    }
+
+    fn training(&mut self) -> Option<&mut dyn Training> {
+        self.backend.training()
     }
 
     fn division(&self) -> Option<PartLimits> {

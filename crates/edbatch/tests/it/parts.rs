@@ -22,7 +22,8 @@ pub(crate) fn with_limits(
     let before_run = move |parts: &[Part<'_>]| {
         count.fetch_add(usize::from(parts.len() > 1), Ordering::Relaxed);
     };
-    (Box::new(Observed { backend, limits, before_run }), meetings)
+    let lifetimes = backend.lifetimes();
+    (Box::new(Observed { backend, limits, lifetimes, before_run }), meetings)
 }
 
 /// Twelve SMs, so three groups of four.

@@ -1,18 +1,22 @@
 //! The trainer: own losses, gradients of given rows, and errors.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use edbatch::models::{Build, Model, SourceSentence, Stop, Targets, TreeLstm, TreeSizes};
+use edbatch::models::{
+    Build, FolderModel, Model, ModelName, SourceSentence, Stop, Targets, TreeLstm, TreeSizes,
+};
 use edbatch::{Engine, Loss, TrainError, Trainer, TrainerOptions};
 use edbatch_graph::{Network, ParameterId, Shape};
-use edbatch_layout::{CellStyle, Program};
+use edbatch_layout::{CellStyle, Lifetimes, Program};
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Cpu, Gradient, Gradients, Parameters, Precision, Rows};
+use edbatch_runtime::{Cpu, Gradient, Gradients, Parameters, Part, Precision, Rows};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
 use crate::fn_model::{FnModel, random};
-use crate::small::{changed, forced, sentence, tagger, translator};
+use crate::observed::Observed;
+use crate::small::{changed, examples, forced, sentence, tagger, translator};
 
 /// Trees whose leaves are given rows. The input has the rows of a chain of nodes; each node reads
 /// all earlier ones.
@@ -252,4 +256,37 @@ fn gradients_may_be_set_and_frozen_parameters_have_none() {
     assert!(trainer.gradients().unwrap() == halved && halved != gradients);
     trainer.clear_gradients();
     assert!(trainer.gradients().unwrap().squared_norm() == 0.0);
+}
+
+/// On a device, the steps of a wave run at once. So plans of gradients give each row a place of its
+/// own, and batches are by depth.
+#[test]
+fn a_trainer_plans_for_the_lifetimes_of_its_backend() {
+    let (loaded, (inputs, targets)) = examples(ModelName::LatticeLstm);
+    let of = |lifetimes| {
+        let (model, weights) = (loaded.model.clone(), &loaded.parameters);
+        let options = TrainerOptions::new();
+        let program = Trainer::<FolderModel>::program(model.network(), &options).unwrap();
+        let cpu = Cpu::new(program.clone(), weights, Level::detect(), Precision::F32).unwrap();
+        let arena = Arc::<AtomicUsize>::default();
+        let largest = arena.clone();
+        let before_run = move |parts: &[Part<'_>]| {
+            let arenas = parts.iter().map(|part| part.plan.arena);
+            largest.fetch_max(arenas.sum(), Ordering::Relaxed);
+        };
+        let backend = Observed { backend: Box::new(cpu), limits: None, lifetimes, before_run };
+        let backend = Box::new(backend);
+        let mut trainer =
+            Trainer::with_backend(model, weights.clone(), program, backend, options).unwrap();
+        trainer.forward(&inputs).unwrap();
+        let loss = trainer.train(&inputs, &targets).unwrap().loss;
+        let batches = trainer.statistics().batches;
+        let weights: Vec<Vec<f32>> =
+            trainer.parameters().slices().into_iter().map(<[f32]>::to_vec).collect();
+        ((loss, weights), arena.load(Ordering::Relaxed), batches)
+    };
+    let (reused, reused_arena, batches) = of(Lifetimes::Reuse);
+    let (distinct, arena, by_depth) = of(Lifetimes::Distinct);
+    assert_eq!(distinct, reused);
+    assert!(arena > reused_arena && by_depth > batches, "{arena} {by_depth}");
 }
