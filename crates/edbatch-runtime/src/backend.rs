@@ -1,6 +1,7 @@
 //! The interface of backends: their inputs and their outputs.
 
 mod given;
+mod squared_norm;
 mod state;
 mod training;
 mod update;

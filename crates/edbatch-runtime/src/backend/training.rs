@@ -7,6 +7,7 @@ use std::sync::Arc;
 use edbatch_graph::Network;
 use edbatch_layout::TrainingPlan;
 
+use super::squared_norm::squared_norm;
 use super::{BackendError, Rows, TrainingState, Update, try_memory};
 
 /// The gradients of a mini-batch. [`Backend::training`](super::Backend::training) returns it for a
@@ -193,22 +194,12 @@ impl Gradients {
         pairs.for_each(|(to, from)| to.add(from));
     }
 
-    /// Returns the sum of the squares of all elements.
+    /// Returns the sum of the squares of all elements, in float64. Each 1,024 elements of a parameter
+    /// have 16 partial sums, by index mod 16, which are added up in order; the sums of all
+    /// parameters, one after another, are added in the same way, until one is left.
     #[must_use]
     pub fn squared_norm(&self) -> f64 {
-        /// Independent sums, so that the compiler uses vectors.
-        const SUMS: usize = 16;
-        let square = |element: f32| f64::from(element) * f64::from(element);
-        let of_gradient = |gradient: &Gradient| {
-            let chunks = gradient.elements().chunks_exact(SUMS);
-            let rest: f64 = chunks.remainder().iter().copied().map(square).sum();
-            let mut sums = [0.0; SUMS];
-            for chunk in chunks {
-                sums.iter_mut().zip(chunk).for_each(|(sum, &element)| *sum += square(element));
-            }
-            rest + sums.iter().sum::<f64>()
-        };
-        self.parameters.iter().map(of_gradient).sum()
+        squared_norm(self.parameters.iter().map(Gradient::elements))
     }
 }
 

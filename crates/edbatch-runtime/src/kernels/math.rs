@@ -1,4 +1,6 @@
-//! Softmax, log-softmax and norms of a row, and sums of rows.
+//! Softmax, log-softmax and norms of a row, sums of rows, and the logarithm of losses.
+
+use std::f64::consts::SQRT_2;
 
 use super::{
     dot::dots,
@@ -25,7 +27,54 @@ pub fn softmax(level: Level, row: &mut [f32]) {
 pub fn cross_entropy(level: Level, row: &mut [f32], class: usize) -> f64 {
     let score = f64::from(row[class]);
     let [max, sum] = simd::run(level, Softmax { row, log: false });
-    f64::from(sum).ln() + (f64::from(max) - score)
+    ln(f64::from(sum)) + (f64::from(max) - score)
+}
+
+/// Returns the natural logarithm: -∞ of zero, NaN of a number below zero. It is off by less than
+/// 1 ulp.
+///
+/// The libraries of different systems and devices round `f64::ln` differently. This one only adds,
+/// subtracts, multiplies and divides, and rounds each result, so it has the same bits everywhere.
+///
+/// ```text
+/// x = 2^k · (1 + f), where √½ < 1 + f ≤ √2
+/// s = f / (2 + f)                                   so ln(1 + f) = 2 atanh(s)
+/// r = Σ 2 / (2i + 1) · s^(2i)                       i = 1, 2, …, 10
+/// ln x = k · high - ((f² / 2 - (s · (f² / 2 + r) + k · low)) - f)
+/// ```
+///
+/// Here high + low is ln 2, and k · high is exact.
+///
+/// *Source*: the reduction and the order of the operations are those of `e_log.c` of Sun's fdlibm
+/// 5.3. Its r is a polynomial of degree 7 fitted to the interval, ours is the series.
+#[must_use]
+pub fn ln(x: f64) -> f64 {
+    const HIGH: f64 = 0.693_147_180_558_298_7;
+    const LOW: f64 = 1.646_594_958_289_708_2e-12;
+    const MANTISSA: u64 = (1 << 52) - 1;
+    if x.is_nan() || x < 0.0 {
+        return f64::NAN;
+    }
+    if x == 0.0 {
+        return f64::NEG_INFINITY;
+    }
+    if x == f64::INFINITY {
+        return x;
+    }
+    // Numbers below the normal ones become normal.
+    let (x, scaled) = if x < f64::MIN_POSITIVE { (x * (1u64 << 54) as f64, 54) } else { (x, 0) };
+    let mut k = (x.to_bits() >> 52) as i32 - 1023 - scaled;
+    let mut significand = f64::from_bits(x.to_bits() & MANTISSA | 1023 << 52);
+    if significand > SQRT_2 {
+        significand *= 0.5;
+        k += 1;
+    }
+    let (k, f) = (f64::from(k), significand - 1.0);
+    let s = f / (2.0 + f);
+    let square = s * s;
+    let series = (1..=10).rev().fold(0.0, |sum, i| sum * square + 2.0 / f64::from(2 * i + 1));
+    let (r, half) = (series * square, 0.5 * f * f);
+    k * HIGH - ((half - (s * (half + r) + k * LOW)) - f)
 }
 
 /// `row[i] = row[i] - max - ln Σ_j exp(row[j] - max)`, in place. The sum is computed

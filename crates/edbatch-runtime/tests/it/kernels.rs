@@ -5,6 +5,7 @@ mod attention;
 mod batched_gemm;
 mod bf16;
 mod elementwise;
+mod ln;
 mod math;
 mod products;
 mod reduce;
