@@ -16,8 +16,7 @@ use rand::{RngExt, SeedableRng};
 use super::levels::{Emitting, graphs};
 use crate::{check_phases, check_training_waves, phases, waves};
 
-/// The graphs of the nine models, and those of random networks, whose loss depends on some of the
-/// values.
+/// The graphs of the nine models, and of random networks, whose loss depends on some of the values.
 fn subjects() -> impl Iterator<Item = (String, Emitting)> {
     let nine = graphs(16, Stop::Forced([0; 5].into())).unwrap();
     let nine = nine.into_iter().map(|(name, of)| (name.to_owned(), of));

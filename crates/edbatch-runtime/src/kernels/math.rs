@@ -45,8 +45,8 @@ pub fn cross_entropy(level: Level, row: &mut [f32], class: usize) -> f64 {
 ///
 /// Here high + low is ln 2, and k · high is exact.
 ///
-/// *Source*: the reduction and the order of the operations are those of `e_log.c` of Sun's fdlibm
-/// 5.3. Its r is a polynomial of degree 7 fitted to the interval, ours is the series.
+/// *Source*: `e_log.c` of Sun's fdlibm 5.3 has this reduction, and this order of operations. Its r
+/// is a polynomial of degree 7 fitted to the interval, ours is the series.
 #[must_use]
 pub fn ln(x: f64) -> f64 {
     const HIGH: f64 = 0.693_147_180_558_298_7;

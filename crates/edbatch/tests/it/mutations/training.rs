@@ -144,7 +144,7 @@ fn batched_gradients_of_random_networks_equal_the_reference() {
     }
 }
 
-/// Returns the ranges of the arena that both ways write, and those of given rows.
+/// Returns the ranges of given rows, and of all rows that both ways write.
 fn written(program: &Program, plan: &TrainingPlan) -> Vec<Range<u32>> {
     let of = |plan: &Plan| {
         let given = plan.given.iter().map(|row| (row.start, program.record(row.record).stride));
