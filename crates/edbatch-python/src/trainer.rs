@@ -310,7 +310,7 @@ impl Trainer {
     /// Returns a copy of the parameters, as Weights.
     fn parameters(&self) -> PyResult<Weights> {
         let network = self.wirer.network.get().freeze();
-        Weights::of_network(&network, &self.lock()?.parameters())
+        Weights::of_network(&network, &self.lock()?.parameters().map_err(plain)?)
     }
 
     /// Replaces the parameters. Moments of the optimizer and the number of updates stay.

@@ -3,6 +3,7 @@
 mod given;
 mod squared_norm;
 mod state;
+mod step;
 mod training;
 mod update;
 
@@ -17,8 +18,9 @@ use crate::rows::Rows;
 use crate::{ParameterError, Parameters, Precision, ThreadPool};
 pub use given::{Given, GivenPlace, StoredRow};
 pub use state::TrainingState;
+pub use step::{NotFiniteIn, StepResult, StepTimes, TrainingPart, TrainingStep};
 pub use training::{BackPart, Gradient, Gradients, OutputGradients, StillWanted, Training};
-pub use update::{Update, UpdateRule};
+pub use update::{Clipping, Update, UpdateRule};
 
 /// Runs plans over arenas of f32 elements.
 ///

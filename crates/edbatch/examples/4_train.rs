@@ -90,7 +90,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         trainer.end_epoch(loss);
         // An engine for inference, on the parameters so far.
-        let outputs = Engine::new(model.clone(), trainer.parameters())?.run(&test)?;
+        let outputs = Engine::new(model.clone(), trainer.parameters()?)?.run(&test)?;
         let pairs = || outputs.iter().zip(&expected).flat_map(|(rows, sums)| rows.iter().zip(sums));
         let right = pairs().filter(|(row, sum)| Some(arg_max(row)) == **sum).count();
         println!("epoch {epoch}: loss {loss:.3}, {right} of {} sums right", pairs().count());

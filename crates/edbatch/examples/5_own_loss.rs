@@ -84,7 +84,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             sum = 0.0;
         }
     }
-    let scores = Engine::new(model, trainer.parameters())?.run(&random_pairs(&mut rng))?;
+    let scores = Engine::new(model, trainer.parameters()?)?.run(&random_pairs(&mut rng))?;
     let right = scores.chunks_exact(2).filter(|pair| score(&pair[0]) > score(&pair[1])).count();
     println!("{right} of {PAIRS} new pairs in the right order");
     Ok(())

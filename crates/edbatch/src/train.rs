@@ -16,6 +16,8 @@ mod wire;
 
 use std::time::Duration;
 
+use edbatch_runtime::StepTimes;
+
 pub use error::TrainError;
 pub use optimizer::{Group, Optimizer, Rate};
 pub use options::TrainerOptions;
@@ -45,4 +47,14 @@ pub struct Times {
     pub sums: Duration,
     /// Updating and packing the parameters.
     pub update: Duration,
+}
+
+impl Times {
+    /// Adds the times of a step that was decided.
+    fn add(&mut self, StepTimes { forward, back, sums, update }: StepTimes) {
+        self.forward += forward;
+        self.back += back;
+        self.sums += sums;
+        self.update += update;
+    }
 }

@@ -82,7 +82,7 @@ fn updates_allocate_nothing() {
     };
     assert!(update() > 0, "moments");
     assert_eq!([update(), update()], [0, 0]);
-    let snapshot = trainer.parameters();
+    let snapshot = trainer.parameters().unwrap();
     trainer.set_gradients(gradients.clone()).unwrap();
     // For each of four parameters, the elements and their counted reference.
     assert_eq!(allocations(|| trainer.update().unwrap()), 8);

@@ -8,7 +8,9 @@ use edbatch_graph::Network;
 use edbatch_layout::TrainingPlan;
 
 use super::squared_norm::squared_norm;
-use super::{BackendError, Rows, TrainingState, Update, try_memory};
+use super::{
+    Backend, BackendError, Rows, StepResult, TrainingState, TrainingStep, Update, try_memory,
+};
 
 /// The gradients of a mini-batch. [`Backend::training`](super::Backend::training) returns it for a
 /// program [for training](edbatch_layout::Program::for_training).
@@ -16,8 +18,8 @@ use super::{BackendError, Rows, TrainingState, Update, try_memory};
 /// A training step runs each part forward ([`Backend::run`](super::Backend::run)) and back, and
 /// adds the part's sums. [`finish`](Self::finish) completes the gradients of all parts since the
 /// last [`forget`](Self::forget). Their bits do not depend on how the inputs are divided into
-/// parts, if the parts are added in the order of their inputs.
-pub trait Training {
+/// parts, if the parts are added in the order of their inputs. [`step`](Self::step) does all of it.
+pub trait Training: Backend {
     /// Runs the backward pass of each part, in the slot where its forward plan ran last. Appends a
     /// loss for each wanted value of each part, in order; 0 for a value without a gradient. Values
     /// in the slots are lost.
@@ -42,7 +44,10 @@ pub trait Training {
 
     /// Returns the gradients of the given values of a part that ran back last in this slot, without
     /// the network's initial values. A value that the loss does not depend on has zeros.
-    fn given_gradients(&self, slot: usize, plan: &TrainingPlan) -> Rows;
+    ///
+    /// # Errors
+    /// If they cannot be copied from a device.
+    fn given_gradients(&self, slot: usize, plan: &TrainingPlan) -> Result<Rows, BackendError>;
 
     /// Completes the gradients of all parts added so far. Returns the sum of the squares of all
     /// elements.
@@ -64,7 +69,8 @@ pub trait Training {
     /// Updates the trained parameters, given their gradients, on this backend and on all of its
     /// [forks](super::Backend::fork), and sets all sums to zero. Parameters with [`Gradient::None`]
     /// and rows without a gradient keep their bits. The caller has checked that gradients are
-    /// finite and of the parameters' shapes.
+    /// finite and of the parameters' shapes. To clip summed gradients by their norm, they must be
+    /// [finished](Self::finish).
     ///
     /// # Errors
     /// If memory for moments cannot be allocated. Then no parameter has changed.
@@ -72,13 +78,27 @@ pub trait Training {
 
     /// Returns the parameters and their moments. If the state still exists at the next update, that
     /// update copies them.
-    fn state(&self) -> TrainingState;
+    ///
+    /// # Errors
+    /// If they cannot be copied from a device.
+    fn state(&self) -> Result<TrainingState, BackendError>;
 
     /// Replaces the parameters and their moments.
     ///
     /// # Errors
     /// If they do not have the shapes of the network's parameters. Then nothing has changed.
     fn set_state(&mut self, state: &TrainingState) -> Result<(), BackendError>;
+
+    /// Runs parts forward and back, adds their sums, and if the step has an update, completes the
+    /// gradients and updates the parameters. A loss or a gradient that is not finite ends the step
+    /// before the update, and the result names it. The default calls the other methods.
+    ///
+    /// # Errors
+    /// If one of the other methods fails. Then sums may have been added, but no parameter has
+    /// changed.
+    fn step(&mut self, step: &TrainingStep<'_>) -> Result<StepResult, BackendError> {
+        step.run(self)
+    }
 }
 
 /// A function that returns false once the results of a running step are no longer wanted.
@@ -194,9 +214,9 @@ impl Gradients {
         pairs.for_each(|(to, from)| to.add(from));
     }
 
-    /// Returns the sum of the squares of all elements, in float64. Each 1,024 elements of a parameter
-    /// have 16 partial sums, by index mod 16, which are added up in order; the sums of all
-    /// parameters, one after another, are added in the same way, until one is left.
+    /// Returns the sum of the squares of all elements, in float64. Each 1,024 elements of a
+    /// parameter have 16 partial sums, by index mod 16, which are added up in order; the sums of
+    /// all parameters, one after another, are added in the same way, until one is left.
     #[must_use]
     pub fn squared_norm(&self) -> f64 {
         squared_norm(self.parameters.iter().map(Gradient::elements))

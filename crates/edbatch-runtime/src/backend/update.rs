@@ -92,18 +92,50 @@ pub struct Update<'a> {
     pub rates: &'a [f64],
     /// By parameter, the weight decay.
     pub decays: &'a [f64],
-    /// The factor of all gradients, such as for clipping by the norm; 1 for none.
-    pub scale: f64,
-    /// Elements of gradients are limited to `-clip..=clip` after scaling. Infinite for no limit.
-    pub clip: f64,
+    /// The limit of gradients.
+    pub clip: Clipping,
     /// The gradients, if not those that [`Training::finish`](super::Training::finish) completed
     /// last.
     pub gradients: Option<&'a Gradients>,
 }
 
+/// A limit of gradients.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum Clipping {
+    /// No limit.
+    #[default]
+    None,
+    /// Of the norm of all gradients together, as `torch.nn.utils.clip_grad_norm_`.
+    Norm(f64),
+    /// Of the magnitude of each element, as `torch.nn.utils.clip_grad_value_`.
+    Value(f64),
+}
+
+impl Clipping {
+    /// Returns the factor of all gradients, and the maximum magnitude of their elements after that.
+    /// `squared_norm` returns the sum of the squares of all elements.
+    #[must_use]
+    pub fn scale_and_limit(self, squared_norm: impl FnOnce() -> f64) -> [f32; 2] {
+        match self {
+            Self::None => [1.0, f32::INFINITY],
+            Self::Norm(limit) => {
+                let scale = (limit / (squared_norm().sqrt() + 1e-6)).min(1.0);
+                [scale as f32, f32::INFINITY]
+            }
+            Self::Value(limit) => [1.0, limit as f32],
+        }
+    }
+}
+
 impl Update<'_> {
-    /// Returns the change of a parameter, or of some rows of a table.
-    pub(crate) fn change(&self, parameter: usize, of_rows: bool) -> Change {
+    /// Returns the change of a parameter, or of some rows of a table. Gradients are scaled and
+    /// limited by these two numbers.
+    pub(crate) fn change(
+        &self,
+        parameter: usize,
+        of_rows: bool,
+        [scale, clip]: [f32; 2],
+    ) -> Change {
         let rate = self.rates[parameter];
         let decay = if of_rows { 0.0 } else { self.decays[parameter] };
         let (mut coupled, mut keep) = (decay, 1.0);
@@ -141,7 +173,20 @@ impl Update<'_> {
                 }
             }
         };
-        let (scale, clip) = (self.scale as f32, self.clip as f32);
         Change { rule, scale, clip, decay: coupled as f32, keep: keep as f32 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Expected: `clip_grad_norm_` of PyTorch, which adds 1e-6 to the norm.
+    #[test]
+    fn small_norms_are_clipped_as_in_pytorch() {
+        let scale = |limit, norm: f64| Clipping::Norm(limit).scale_and_limit(|| norm * norm)[0];
+        assert!((scale(1e-5, 1e-5) - 1.0 / 1.1).abs() < 1e-7);
+        assert!((scale(5e-6, 1e-5) - 0.5 / 1.1).abs() < 1e-7);
+        assert_eq!((scale(0.0, 0.0), scale(1e-6, 0.0)), (0.0, 1.0));
     }
 }

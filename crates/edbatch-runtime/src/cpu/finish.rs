@@ -14,7 +14,7 @@ use crate::thread_pool::ThreadPool;
 impl Cpu {
     /// Completes the gradients of all parameters. Returns the sum of the squares of all elements.
     pub(super) fn finish_sums(&mut self, sums: &mut Sums) -> Result<f64, BackendError> {
-        let Sums { cells, initial, total, is_direct, slot } = sums;
+        let Sums { cells, initial, total, squared_norm, is_direct, slot } = sums;
         let completed = total.parameters.iter_mut().zip(&*is_direct);
         completed.filter(|(_, is_direct)| !**is_direct).for_each(|(gradient, _)| gradient.clear());
         let program = self.loaded.program.clone();
@@ -43,7 +43,8 @@ impl Cpu {
                 zeros(elements, parameter.elements())?;
             }
         }
-        Ok(total.squared_norm())
+        *squared_norm = total.squared_norm();
+        Ok(*squared_norm)
     }
 
     /// Computes the gradients of a table's rows from the sums over all calls that name them.

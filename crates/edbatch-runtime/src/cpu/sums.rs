@@ -22,6 +22,8 @@ pub(super) struct Sums {
     /// The gradients. Each part adds to the gradients of [direct](Self::is_direct) parameters;
     /// [`finish_sums`](super::Cpu::finish_sums) completes the others.
     pub(super) total: Gradients,
+    /// The sum of the squares of `total`, once it is complete.
+    pub(super) squared_norm: f64,
     /// By parameter: true if the only contribution is one sum over calls of a cell, which is then
     /// added to `total` directly. This is the case for almost all parameters.
     pub(super) is_direct: Vec<bool>,
@@ -91,7 +93,8 @@ impl Sums {
         let contributors = contributors(training);
         let total = Gradients { parameters: empty_gradients(training, &contributors) };
         let is_direct = contributors.iter().map(Contributors::is_one_cell).collect();
-        Some(Self { cells: cells.collect(), initial, total, is_direct, slot: Slot::default() })
+        let (cells, squared_norm, slot) = (cells.collect(), 0.0, Slot::default());
+        Some(Self { cells, initial, total, squared_norm, is_direct, slot })
     }
 
     pub(super) fn forget(&mut self) {

@@ -106,7 +106,7 @@ impl Training for Cpu {
         self.cancel.check()
     }
 
-    fn given_gradients(&self, slot: usize, plan: &TrainingPlan) -> Rows {
+    fn given_gradients(&self, slot: usize, plan: &TrainingPlan) -> Result<Rows, BackendError> {
         let (program, arena) = (&self.loaded.program, &self.slots[slot].arena);
         let initial = program.network().initial_values().len();
         let (mut rows, mut sums) = (Rows::new(), plan.given.iter().peekable());
@@ -127,7 +127,7 @@ impl Training for Cpu {
                 }
             });
         }
-        rows
+        Ok(rows)
     }
 
     fn finish(&mut self) -> Result<f64, BackendError> {
@@ -147,13 +147,15 @@ impl Training for Cpu {
         let sums = self.sums.as_ref().expect(FOR_TRAINING);
         let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
         let gradients = update.gradients.unwrap_or(&sums.total);
-        self.loaded.update(update, gradients, &mut workers)?;
+        let squared_norm = || update.gradients.map_or(sums.squared_norm, Gradients::squared_norm);
+        let limits = update.clip.scale_and_limit(squared_norm);
+        self.loaded.update(update, (gradients, limits), &mut workers)?;
         sums.forget();
         Ok(())
     }
 
-    fn state(&self) -> TrainingState {
-        self.loaded.state()
+    fn state(&self) -> Result<TrainingState, BackendError> {
+        Ok(self.loaded.state())
     }
 
     fn set_state(&mut self, state: &TrainingState) -> Result<(), BackendError> {

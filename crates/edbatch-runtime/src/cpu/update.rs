@@ -7,7 +7,7 @@ use edbatch_layout::Weight;
 
 use super::load::{Loaded, Weights};
 use crate::backend::{Gradient, Gradients, TrainingState, Update};
-use crate::kernels::{Level, OutOfMemory, PackedWeights, update as update_elements};
+use crate::kernels::{Change, Level, OutOfMemory, PackedWeights, update as update_elements};
 use crate::thread_pool::ClaimedPool;
 use crate::{BackendError, Parameters};
 
@@ -18,11 +18,12 @@ type Moments = Vec<Arc<Vec<f32>>>;
 const MIN_SHARED: usize = 1 << 16;
 
 impl Loaded {
-    /// Updates the trained parameters that have gradients, and packs them again.
+    /// Updates the trained parameters that have gradients, and packs them again. `limits` are the
+    /// factor of the gradients and their maximum magnitude.
     pub(super) fn update(
         &self,
         update: &Update<'_>,
-        gradients: &Gradients,
+        (gradients, limits): (&Gradients, [f32; 2]),
         workers: &mut Option<ClaimedPool<'_>>,
     ) -> Result<(), BackendError> {
         let trained = &self.program.training().expect("it has gradients").trained;
@@ -49,7 +50,8 @@ impl Loaded {
         type Kept<'a> = ((&'a mut [Option<Arc<Vec<f32>>>; 2], &'a mut Moments), &'a Gradient);
         let run = |(index, ((kept, moments), gradient)): (usize, Kept<'_>)| {
             let values = kept[0].as_mut().expect(KEPT);
-            update_parameter(level, update, index, (values, moments), gradient);
+            let change = |of_rows| update.change(index, of_rows, limits);
+            update_parameter(level, change, (values, moments), gradient);
         };
         let elements: usize = gradients.parameters.iter().map(|it| it.elements().len()).sum();
         let mut workers = workers.as_mut().filter(|_| elements >= MIN_SHARED);
@@ -137,11 +139,11 @@ impl Loaded {
 /// The message for a parameter that has no values in a program for training.
 const KEPT: &str = "a program for training keeps all parameters";
 
-/// Updates a parameter, or the rows of a table that have a gradient.
+/// Updates a parameter, or the rows of a table that have a gradient. `change` returns the change of
+/// rows or of the whole parameter.
 fn update_parameter(
     level: Level,
-    update: &Update<'_>,
-    index: usize,
+    change: impl Fn(bool) -> Change,
     (values, moments): (&mut Arc<Vec<f32>>, &mut [Arc<Vec<f32>>]),
     gradient: &Gradient,
 ) {
@@ -151,10 +153,10 @@ fn update_parameter(
     match gradient {
         Gradient::None => {}
         Gradient::Whole(elements) => {
-            update_elements(level, &update.change(index, false), values, elements, moments);
+            update_elements(level, &change(false), values, elements, moments);
         }
         Gradient::Rows { rows, elements } => {
-            let change = update.change(index, true);
+            let change = change(true);
             let width = elements.len().checked_div(rows.len()).unwrap_or(0);
             for (&row, elements) in rows.iter().zip(elements.chunks_exact(width.max(1))) {
                 let row = row as usize * width..(row as usize + 1) * width;

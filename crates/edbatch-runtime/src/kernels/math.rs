@@ -30,8 +30,8 @@ pub fn cross_entropy(level: Level, row: &mut [f32], class: usize) -> f64 {
     ln(f64::from(sum)) + (f64::from(max) - score)
 }
 
-/// Returns the natural logarithm: -∞ of zero, NaN of a number below zero. It is off by less than
-/// 1 ulp.
+/// Returns the natural logarithm: -∞ of zero, NaN of a number below zero. Other results are the
+/// correctly rounded ones or next to them.
 ///
 /// The libraries of different systems and devices round `f64::ln` differently. This one only adds,
 /// subtracts, multiplies and divides, and rounds each result, so it has the same bits everywhere.
@@ -64,7 +64,7 @@ pub fn ln(x: f64) -> f64 {
     // Numbers below the normal ones become normal.
     let (x, scaled) = if x < f64::MIN_POSITIVE { (x * (1u64 << 54) as f64, 54) } else { (x, 0) };
     let mut k = (x.to_bits() >> 52) as i32 - 1023 - scaled;
-    let mut significand = f64::from_bits(x.to_bits() & MANTISSA | 1023 << 52);
+    let mut significand = f64::from_bits((x.to_bits() & MANTISSA) | (1023 << 52));
     if significand > SQRT_2 {
         significand *= 0.5;
         k += 1;

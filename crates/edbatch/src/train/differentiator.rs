@@ -10,14 +10,15 @@ use std::time::Instant;
 use edbatch_layout::Program;
 use edbatch_models::{Model, Targets};
 use edbatch_runtime::{
-    BackPart, Backend, Given, Gradients, OutputGradients, Parameters, Part, Rows, StillWanted,
-    ThreadPool, Training, TrainingState, initial_rows,
+    BackPart, Backend, Given, Gradients, NotFiniteIn, OutputGradients, Parameters, Part, Rows,
+    StepResult, StillWanted, ThreadPool, Training, TrainingPart, TrainingState, TrainingStep,
+    Update, initial_rows,
 };
 
+use super::Times;
 use super::dropout::Dropout;
 use super::optimizer::in_range;
 use super::pass::{LIST_BYTES, Pass};
-use super::{Loss, Times};
 use crate::decide::Decision;
 use crate::statistics::Tally;
 use crate::workers::Division;
@@ -100,14 +101,15 @@ impl<M: Model> Differentiator<M> {
         })
     }
 
-    /// Adds the gradients of a cross-entropy, of parts that fit the memory limit.
+    /// Adds the gradients of a cross-entropy, of parts that fit the memory limit. The update, if
+    /// any, follows the last part.
     pub(super) fn accumulate(
         &mut self,
         inputs: &[M::Input],
         targets: &[Targets],
-        weight: f32,
-        step: u64,
-    ) -> Result<Loss, TrainError> {
+        (weight, step): (f32, u64),
+        update: Option<Update<'_>>,
+    ) -> Result<StepResult, TrainError> {
         self.forward = 0;
         if inputs.len() != targets.len() {
             let (inputs, targets) = (inputs.len(), targets.len());
@@ -116,46 +118,71 @@ impl<M: Model> Differentiator<M> {
         in_range(weight.is_finite(), "weight", "a finite number", weight.into())?;
         self.set = None;
         let mut parts = VecDeque::from(self.division.parts(&self.model, inputs));
-        let (mut loss, mut losses) = (Loss::default(), Vec::new());
-        while !parts.is_empty() {
+        let mut sum = StepResult::default();
+        // Without inputs, there may be an update alone.
+        let mut rest = !parts.is_empty() || update.is_some();
+        while rest {
             let count = self.pool.threads().min(parts.len());
             let group: Vec<Range<usize>> = parts.drain(..count).collect();
             self.decide(inputs, Some(targets), &group, step)?;
-            if let Err(error) = self.check_memory(count) {
+            match (self.check_memory(count), &group[..]) {
                 // A limit allows a single thread, so the group is one part.
-                let Range { start, end } = group[0];
-                if end - start < 2 {
-                    return Err(error);
+                (Err(_), [Range { start, end }]) if end - start > 1 => {
+                    let middle = start + (end - start) / 2;
+                    parts.push_front(middle..*end);
+                    parts.push_front(*start..middle);
+                    continue;
                 }
-                let middle = start + (end - start) / 2;
-                parts.push_front(middle..end);
-                parts.push_front(start..middle);
-                continue;
+                (Err(error), [_, ..]) => return Err(error),
+                _ => {}
             }
-            self.run_forward(count)?;
-            losses.clear();
-            self.run_back(
-                count,
-                |_, pass| OutputGradients::CrossEntropy { targets: &pass.targets, weight },
-                &mut losses,
-            )?;
-            let mut losses = losses.iter();
-            for (part, pass) in group.into_iter().zip(&self.passes) {
-                let mut from = 0;
-                for (input, &(end, ..)) in part.zip(&pass.ends) {
-                    let sum: f64 = losses.by_ref().take(end - from).sum();
-                    if !sum.is_finite() {
-                        let call = self.not_finite_call(inputs, input, step);
-                        return Err(TrainError::NotFiniteLoss { input, call });
-                    }
-                    loss.loss += sum;
-                    from = end;
+            rest = !parts.is_empty();
+            let done = self.step(count, (weight, sum.loss), update.filter(|_| !rest))?;
+            match done.not_finite {
+                None => {}
+                Some(NotFiniteIn::Input(input)) => {
+                    let input = group[0].start + input as usize;
+                    let call = self.not_finite_call(inputs, input, step);
+                    return Err(TrainError::NotFiniteLoss { input, call });
                 }
-                loss.terms += pass.plan.gradient_of.iter().flatten().count() as u64;
+                Some(NotFiniteIn::Parameter(id)) => {
+                    let parameter = self.program.network().parameter(id).name.clone();
+                    return Err(TrainError::NotFiniteGradient { parameter });
+                }
             }
+            sum = StepResult { terms: sum.terms + done.terms, ..done };
         }
         self.accumulated += inputs.len() as u64;
-        Ok(loss)
+        Ok(sum)
+    }
+
+    /// Runs parts forward and back, adds the gradients of parameters in the order of their inputs,
+    /// and updates the parameters. The losses are added to `loss`.
+    fn step(
+        &mut self,
+        parts: usize,
+        (weight, loss): (f32, f64),
+        update: Option<Update<'_>>,
+    ) -> Result<StepResult, TrainError> {
+        let Self { passes, initial, backend, tally, times, .. } = self;
+        let passes = &passes[..parts];
+        let ends = passes.iter().map(|pass| pass.ends.iter().map(|&(end, ..)| end as u32));
+        let ends: Vec<Vec<u32>> = ends.map(Iterator::collect).collect();
+        let mut parts = Vec::with_capacity(parts);
+        for (slot, (pass, ends)) in passes.iter().zip(&ends).enumerate() {
+            let Pass { plan, targets, given, .. } = pass;
+            let given = Given { initial, places: &[], host: given };
+            let outputs = OutputGradients::CrossEntropy { targets, weight };
+            parts.push(TrainingPart {
+                forward: Part { slot, plan: &plan.forward, given },
+                back: BackPart { slot, plan, outputs },
+                ends,
+            });
+        }
+        let result = training(backend).step(&TrainingStep { parts: &parts, loss, update })?;
+        passes.iter().for_each(|pass| tally.add(&pass.decision.tally));
+        times.add(result.times);
+        Ok(result)
     }
 
     /// Wires, schedules and plans these parts, on all threads. If several parts fail, the first
@@ -195,7 +222,7 @@ impl<M: Model> Differentiator<M> {
         input: usize,
         step: u64,
     ) -> Option<Box<NotFiniteCall>> {
-        let weights = training(&mut self.backend).state().parameters;
+        let weights = training(&mut self.backend).state().ok()?.parameters;
         let mut pass = Pass::new(self.passes[0].decision.fork());
         let dropout = (&self.dropout, step, self.accumulated);
         pass.wire(None, &self.model, inputs, (input..input + 1, None), dropout).ok()?;
@@ -269,12 +296,12 @@ impl<M: Model> Differentiator<M> {
     }
 
     /// Returns the parameters and moments, without masks.
-    pub(super) fn state(&mut self) -> TrainingState {
-        let TrainingState { parameters, mut moments } = training(&mut self.backend).state();
+    pub(super) fn state(&mut self) -> Result<TrainingState, TrainError> {
+        let TrainingState { parameters, mut moments } = training(&mut self.backend).state()?;
         let network = self.model.network();
         moments.truncate(network.parameters().len());
         let parameters = self.dropout.without_masks(&parameters, network);
-        TrainingState { parameters, moments }
+        Ok(TrainingState { parameters, moments })
     }
 
     /// Replaces the parameters and moments. `state` has no masks.
@@ -283,17 +310,17 @@ impl<M: Model> Differentiator<M> {
         moments.resize(self.dropout.network.parameters().len(), Vec::new());
         let parameters = self.dropout.with_masks(&parameters)?;
         training(&mut self.backend).set_state(&TrainingState { parameters, moments })?;
-        self.forget_old_values();
-        Ok(())
+        self.forget_old_values()
     }
 
     /// Forgets what was computed from old parameters, and reads the initial values again.
-    pub(super) fn forget_old_values(&mut self) {
+    pub(super) fn forget_old_values(&mut self) -> Result<(), TrainError> {
         self.forward = 0;
         self.clear_gradients();
         if !self.initial.is_empty() {
-            let parameters = self.state().parameters;
+            let parameters = self.state()?.parameters;
             self.initial = initial_rows(self.model.network(), &parameters);
         }
+        Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use edbatch_runtime::UpdateRule;
+use edbatch_runtime::{Clipping, UpdateRule};
 
 use crate::TrainError;
 
@@ -143,31 +143,12 @@ impl Group {
     }
 }
 
-/// A limit of gradients.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Clip {
-    /// Of the norm of all gradients together.
-    Norm(f64),
-    /// Of the magnitude of each element.
-    Value(f64),
-}
-
-impl Clip {
-    pub(super) fn check(&self) -> Result<(), TrainError> {
-        match *self {
-            Self::Norm(limit) => above_0("clip_norm", limit),
-            Self::Value(limit) => above_0("clip_value", limit),
-        }
-    }
-
-    /// Returns the factor of all gradients and the maximum magnitude of their elements, as
-    /// `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_`.
-    pub(super) fn scale_and_limit(clip: Option<Self>, norm: f64) -> (f64, f64) {
-        match clip {
-            None => (1.0, f64::INFINITY),
-            Some(Self::Norm(limit)) => ((limit / (norm + 1e-6)).min(1.0), f64::INFINITY),
-            Some(Self::Value(limit)) => (1.0, limit),
-        }
+/// Rejects limits of gradients that are out of range.
+pub(super) fn check_clipping(clip: Clipping) -> Result<(), TrainError> {
+    match clip {
+        Clipping::None => Ok(()),
+        Clipping::Norm(limit) => above_0("clip_norm", limit),
+        Clipping::Value(limit) => above_0("clip_value", limit),
     }
 }
 
@@ -316,15 +297,6 @@ mod tests {
             let got = epochs.factor(rate);
             assert!((got - expected).abs() < 1e-12, "epoch {}: {got}", epochs.ended);
         }
-    }
-
-    /// Expected: `clip_grad_norm_` of PyTorch, which adds 1e-6 to the norm.
-    #[test]
-    fn small_norms_are_clipped_as_in_pytorch() {
-        let scale = |limit, norm| Clip::scale_and_limit(Some(Clip::Norm(limit)), norm).0;
-        assert!((scale(1e-5, 1e-5) - 1.0 / 1.1).abs() < 1e-12);
-        assert!((scale(5e-6, 1e-5) - 0.5 / 1.1).abs() < 1e-12);
-        assert_eq!((scale(0.0, 0.0), scale(1e-6, 0.0)), (0.0, 1.0));
     }
 
     #[test]

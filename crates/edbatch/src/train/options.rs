@@ -2,10 +2,10 @@
 
 use edbatch_graph::Network;
 use edbatch_policy::AnyPolicy;
-use edbatch_runtime::ThreadPool;
+use edbatch_runtime::{Clipping, ThreadPool};
 
 use super::dropout::Dropout;
-use super::optimizer::Clip;
+use super::optimizer::check_clipping;
 use crate::{EngineOptions, Group, Optimizer, Rate, TrainError};
 
 /// Options of a [`Trainer`](crate::Trainer), fixed when it is built.
@@ -30,7 +30,7 @@ pub struct TrainerOptions {
     pub(super) optimizer: Optimizer,
     pub(super) rate: Rate,
     pub(super) warm_up: u64,
-    pub(super) clip: Option<Clip>,
+    pub(super) clip: Clipping,
     pub(super) seed: u64,
     without_dropout: bool,
 }
@@ -130,7 +130,7 @@ impl TrainerOptions {
     /// `torch.nn.utils.clip_grad_norm_`. Replaces [`clip_value`](Self::clip_value).
     #[must_use]
     pub fn clip_norm(mut self, norm: f64) -> Self {
-        self.clip = Some(Clip::Norm(norm));
+        self.clip = Clipping::Norm(norm);
         self
     }
 
@@ -138,7 +138,7 @@ impl TrainerOptions {
     /// [`clip_norm`](Self::clip_norm).
     #[must_use]
     pub fn clip_value(mut self, value: f64) -> Self {
-        self.clip = Some(Clip::Value(value));
+        self.clip = Clipping::Value(value);
         self
     }
 
@@ -174,7 +174,7 @@ impl TrainerOptions {
         self.engine.check()?;
         self.optimizer.check()?;
         self.rate.check()?;
-        self.clip.iter().try_for_each(Clip::check)?;
+        check_clipping(self.clip)?;
         for (prefix, group) in &self.groups {
             group.check()?;
             let is_of_group = |name: &String| name.starts_with(prefix.as_str());

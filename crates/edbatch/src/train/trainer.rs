@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use edbatch_graph::Parameter;
 use edbatch_models::{Model, Targets};
-use edbatch_runtime::{Bytes, Gradient, Gradients, Rows, StillWanted};
+use edbatch_runtime::{Bytes, Gradient, Gradients, Rows, StepResult, StillWanted};
 
 use super::differentiator::{Differentiator, training};
 use super::updater::Updater;
@@ -92,8 +92,13 @@ impl<M: Model> Trainer<M> {
     ) -> Result<TrainReport, TrainError> {
         let before = self.times();
         let weight = 1.0 / inputs.len().max(1) as f32;
-        let Loss { loss, terms } = self.accumulate(inputs, targets, weight)?;
-        let gradient_norm = self.update()?;
+        let Self { differentiator, updater } = self;
+        let of_step = (weight, updater.steps);
+        let update = Some(updater.next(None));
+        let done = differentiator.accumulate(inputs, targets, of_step, update);
+        let StepResult { loss, terms, squared_norm, .. } = differentiator.or_clear(done)?;
+        self.end_update()?;
+        let gradient_norm = squared_norm.sqrt();
         let after = self.times();
         let times = Times {
             decide: after.decide - before.decide,
@@ -123,9 +128,10 @@ impl<M: Model> Trainer<M> {
         targets: &[Targets],
         weight: f32,
     ) -> Result<Loss, TrainError> {
-        let step = self.updater.steps;
-        let done = self.differentiator.accumulate(inputs, targets, weight, step);
-        self.differentiator.or_clear(done)
+        let of_step = (weight, self.updater.steps);
+        let done = self.differentiator.accumulate(inputs, targets, of_step, None);
+        let StepResult { loss, terms, .. } = self.differentiator.or_clear(done)?;
+        Ok(Loss { loss, terms })
     }
 
     /// Runs a mini-batch, and keeps its values for [`backward`](Self::backward). Returns for each
@@ -168,12 +174,13 @@ impl<M: Model> Trainer<M> {
         }?;
         let parameters = model.network().parameters();
         gradients.parameters.truncate(parameters.len());
-        for (parameter, gradient) in parameters.iter().zip(&gradients.parameters) {
-            if !gradient.elements().iter().all(|element| element.is_finite()) {
-                return Err(TrainError::NotFiniteGradient { parameter: parameter.name.clone() });
+        match gradients.not_finite() {
+            None => Ok(gradients),
+            Some(id) => {
+                let parameter = parameters[id.0 as usize].name.clone();
+                Err(TrainError::NotFiniteGradient { parameter })
             }
         }
-        Ok(gradients)
     }
 
     /// Returns the sum of the squares of all [gradients](Self::gradients), without copying them.
@@ -268,10 +275,19 @@ impl<M: Model> Trainer<M> {
         let updating = Instant::now();
         let Self { differentiator, updater } = self;
         let Differentiator { backend, set, .. } = differentiator;
-        updater.step(training(backend), set.as_ref(), norm)?;
-        differentiator.forget_old_values();
+        training(backend).update(&updater.next(set.as_ref()))?;
         differentiator.times.update += updating.elapsed();
+        self.end_update()?;
         Ok(norm)
+    }
+
+    /// Counts an update, and forgets what was computed from the parameters before it.
+    fn end_update(&mut self) -> Result<(), TrainError> {
+        let updating = Instant::now();
+        self.updater.steps += 1;
+        self.differentiator.forget_old_values()?;
+        self.differentiator.times.update += updating.elapsed();
+        Ok(())
     }
 
     /// Sets a function that ends a running step: `train`, `accumulate`, `forward` and `backward`

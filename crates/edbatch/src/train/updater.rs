@@ -1,9 +1,9 @@
 //! Updates of the parameters, and the learning rate.
 
 use edbatch_graph::Network;
-use edbatch_runtime::{BackendError, Gradients, Training, Update};
+use edbatch_runtime::{Clipping, Gradients, Update};
 
-use super::optimizer::{Clip, Epochs};
+use super::optimizer::Epochs;
 use super::{Optimizer, Rate, TrainerOptions};
 
 /// The optimizer, and the number of updates and epochs so far.
@@ -11,7 +11,7 @@ pub(super) struct Updater {
     pub(super) optimizer: Optimizer,
     pub(super) rate: Rate,
     warm_up: u64,
-    clip: Option<Clip>,
+    clip: Clipping,
     /// By parameter: the factor of its learning rate, and its decay.
     factors: Vec<f64>,
     decays: Vec<f64>,
@@ -43,29 +43,19 @@ impl Updater {
         self.optimizer.rate * self.epochs.factor(self.rate) * warm_up
     }
 
-    /// Updates the parameters by the gradients that the backend has summed, or by those that the
-    /// caller has set. `norm` is their norm.
-    pub(super) fn step(
-        &mut self,
-        training: &mut dyn Training,
-        set: Option<&Gradients>,
-        norm: f64,
-    ) -> Result<(), BackendError> {
+    /// Returns the next update, by the gradients that the backend has summed, or by those that the
+    /// caller has set. After it, [`steps`](Self::steps) is to be increased.
+    pub(super) fn next<'a>(&'a mut self, set: Option<&'a Gradients>) -> Update<'a> {
         let rate = self.learning_rate();
         self.rates.clear();
         self.rates.extend(self.factors.iter().map(|factor| factor * rate));
-        let (scale, clip) = Clip::scale_and_limit(self.clip, norm);
-        let update = Update {
+        Update {
             rule: self.optimizer.rule,
             step: self.steps + 1,
             rates: &self.rates,
             decays: &self.decays,
-            scale,
-            clip,
+            clip: self.clip,
             gradients: set,
-        };
-        training.update(&update)?;
-        self.steps += 1;
-        Ok(())
+        }
     }
 }

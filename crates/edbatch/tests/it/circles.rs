@@ -21,7 +21,7 @@ const CIRCLES: [(&str, &str); 5] = [
     // Classes of Python that return each other.
     ("crates/edbatch-python", "cell network operand record tensor values"),
     // The parts of the trait of training.
-    ("crates/edbatch-runtime", "backend/state backend/training backend/update"),
+    ("crates/edbatch-runtime", "backend/state backend/step backend/training backend/update"),
     // A tree, its nodes, and the walks over them.
     ("crates/pqtree", "builder circular conflict count journal nodes text tree visits walk work"),
 ];

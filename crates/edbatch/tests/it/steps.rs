@@ -5,3 +5,4 @@ mod differences;
 mod not_finite;
 mod second_lookups;
 mod tied_parameters;
+mod together;

@@ -282,7 +282,7 @@ fn a_trainer_plans_for_the_lifetimes_of_its_backend() {
         let loss = trainer.train(&inputs, &targets).unwrap().loss;
         let batches = trainer.statistics().batches;
         let weights: Vec<Vec<f32>> =
-            trainer.parameters().slices().into_iter().map(<[f32]>::to_vec).collect();
+            trainer.parameters().unwrap().slices().into_iter().map(<[f32]>::to_vec).collect();
         ((loss, weights), arena.load(Ordering::Relaxed), batches)
     };
     let (reused, reused_arena, batches) = of(Lifetimes::Reuse);

@@ -41,7 +41,7 @@ impl Double {
 /// or so of the middle between two numbers. `terms` are 2, 2/3, 2/5, ….
 fn reference(x: f64, terms: &[Double]) -> f64 {
     let mut k = (x.to_bits() >> 52) as i32 - 1023;
-    let mut significand = f64::from_bits(x.to_bits() & ((1 << 52) - 1) | 1023 << 52);
+    let mut significand = f64::from_bits((x.to_bits() & ((1 << 52) - 1)) | (1023 << 52));
     if significand > SQRT_2 {
         significand /= 2.0;
         k += 1;

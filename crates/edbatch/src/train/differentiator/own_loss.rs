@@ -61,7 +61,7 @@ impl<M: Model> Differentiator<M> {
         for (slot, pass) in passes.iter().enumerate() {
             let elements = pass.ends.last().map_or(0, |&(_, given, _)| given);
             try_memory(4 * elements * size_of::<f32>(), "the gradients of given rows")?;
-            let given = training(&mut self.backend).given_gradients(slot, &pass.plan);
+            let given = training(&mut self.backend).given_gradients(slot, &pass.plan)?;
             let (mut rows, mut from) = (given.iter(), 0);
             for &(_, end, _) in &pass.ends {
                 let mut of_input = Rows::new();

@@ -14,9 +14,11 @@ const NOTE: &str = "\nnote=\n";
 
 impl<M: Model> Trainer<M> {
     /// Returns the parameters. If they still exist at the next update, that update copies them.
-    #[must_use]
-    pub fn parameters(&mut self) -> Parameters {
-        self.differentiator.state().parameters
+    ///
+    /// # Errors
+    /// If they cannot be copied from the backend. On the CPU, this does not happen.
+    pub fn parameters(&mut self) -> Result<Parameters, TrainError> {
+        Ok(self.differentiator.state()?.parameters)
     }
 
     /// Replaces the parameters. Moments and the number of updates stay.
@@ -25,7 +27,7 @@ impl<M: Model> Trainer<M> {
     /// If they belong to another network. Then nothing has changed.
     pub fn set_parameters(&mut self, parameters: &Parameters) -> Result<(), TrainError> {
         let parameters = parameters.for_network(self.model().network())?;
-        let state = TrainingState { parameters, ..self.differentiator.state() };
+        let state = TrainingState { parameters, ..self.differentiator.state()? };
         self.differentiator.set_state(state)
     }
 
@@ -51,7 +53,7 @@ impl<M: Model> Trainer<M> {
             "optimizer={rule}\nupdates={updates}\nepochs={ended}\nbest={best:?}\nbad_epochs={bad}\n\
              plateau={factor:?}{NOTE}{note}"
         );
-        let state = self.differentiator.state();
+        let state = self.differentiator.state()?;
         let (network, rule) = (self.model().network(), &self.updater.optimizer.rule);
         Ok(state.to_safetensors(network, rule, text)?)
     }

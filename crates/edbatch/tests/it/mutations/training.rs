@@ -78,7 +78,7 @@ impl<'a> Step<'a> {
         let part = BackPart { slot: 0, plan, outputs: OutputGradients::Rows(&outputs) };
         training.run_back(&[part], &mut Vec::new()).unwrap();
         training.add_sums(&[(0, plan)]).unwrap();
-        let given = training.given_gradients(0, plan);
+        let given = training.given_gradients(0, plan).unwrap();
         training.finish().unwrap();
         let parameters = training.gradients().unwrap().to_dense(network);
         given.iter().map(<[f32]>::to_vec).chain(parameters).collect()

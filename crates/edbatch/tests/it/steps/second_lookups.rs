@@ -123,7 +123,7 @@ fn trained(network: &Arc<Network>, options: TrainerOptions) -> Vec<Vec<Vec<f32>>
     });
     let mut all: Vec<_> = each.collect();
     trainer.train(&inputs, &targets).unwrap();
-    let updated = trainer.parameters();
+    let updated = trainer.parameters().unwrap();
     all.push(updated.slices().into_iter().map(<[f32]>::to_vec).collect());
     all
 }
