@@ -12,7 +12,7 @@ use super::command_list::CommandList;
 use super::compilation::OnCompile;
 use super::device::{Arguments, Device, MemorySide, Properties, Source, TeamPart};
 use super::phase_table::{PhaseTable, SMS};
-use super::place::{Placement, Tile, recurrent};
+use super::place::{Placement, Placer, recurrent};
 use super::reads::Reads;
 use super::shapes::shared_bytes;
 use super::source::{Tiles, source};
@@ -32,13 +32,9 @@ pub(super) struct Loaded<D: Device> {
     pub(super) folded: Option<D::Memory>,
     /// The bytes of weights and folded tables.
     pub(super) weight_bytes: usize,
-    /// The phases before they are placed, and those with unit tiles.
-    phases: PhaseTable,
-    tiles: Vec<UnitTile>,
-    /// The cells that read each other, as far as plans have shown, and the placement that follows.
-    placed: RwLock<(Reads, Arc<Placed<D>>)>,
+    /// What plans have shown so far, and the placement that follows.
+    placed: RwLock<(Placer, Arc<Placed<D>>)>,
     driver: Driver,
-    shape: Option<u32>,
 }
 
 /// The placement of a program on teams.
@@ -52,15 +48,9 @@ pub(super) struct Placed<D: Device> {
 
 /// A program's generated source, before it is compiled.
 pub(super) struct Generated {
-    pub(super) table: PhaseTable,
-    /// The same phases before they are placed.
-    pub(super) phases: PhaseTable,
     layout: WeightLayout,
     pub(super) source: Source,
-    /// The phases with unit tiles.
-    pub(super) tiles: Vec<UnitTile>,
-    /// The placement of the program on teams, if the device is known, before any plan has run.
-    pub(super) placement: Option<Placement>,
+    pub(super) placer: Placer,
 }
 
 /// A program's kernels for an architecture.
@@ -139,25 +129,24 @@ impl Generated {
         architecture: &str,
     ) -> Self {
         let is_exact = options.precision == DevicePrecision::Exact;
-        let sms = properties.map_or(SMS, |device| device.sms);
-        let mut table = PhaseTable::with_products(program, is_exact, sms);
-        let mut layout = WeightLayout::new(program, &table);
-        let known = shared_bytes(architecture).or(properties.map(|device| device.shared_bytes));
+        let (sms, own_bytes) = properties.map_or((SMS, 0), |own| (own.sms, own.shared_bytes));
+        let phases = PhaseTable::with_products(program, is_exact, sms);
+        let mut layout = WeightLayout::new(program, &phases);
+        let known = shared_bytes(architecture).unwrap_or(own_bytes);
         let mut all = Vec::new();
         if is_exact {
-            let recurrent = recurrent(program, &table).into_iter();
-            let entries = recurrent.map(|(phase, _)| (phase, &table.entries()[phase]));
-            all.extend(entries.filter_map(|own| UnitTile::of(program, own, known.unwrap_or(0))));
+            let recurrent = recurrent(program, &phases).into_iter();
+            let entries = recurrent.map(|(phase, _)| (phase, &phases.entries()[phase]));
+            all.extend(entries.filter_map(|own| UnitTile::of(program, own, known)));
         }
-        let tiles = Tiles::new(program, &table, &layout, all);
-        layout.add_tiles(program, &table, tiles.phases());
-        let source = source(program, &table, &layout, &tiles, options.precision);
+        let tiles = Tiles::new(program, &phases, &layout, all);
+        layout.add_tiles(program, &phases, tiles.phases());
+        let source = source(program, &phases, &layout, &tiles, options.precision);
         let mut tiles: Vec<_> = tiles.phases().cloned().collect();
         tiles.sort_by_key(|tile| tile.phase);
-        let phases = table.clone();
-        let placement = properties
-            .map(|device| place(&tiles, &mut table, &Reads::default(), device, options.shape));
-        Self { table, phases, layout, source, tiles, placement }
+        let (shape, reads) = (options.shape, Reads::default());
+        let placer = Placer { phases, tiles, sms, shared_bytes: own_bytes, shape, reads };
+        Self { layout, source, placer }
     }
 }
 
@@ -177,30 +166,17 @@ impl<D: Device> Loaded<D> {
         }
         let driver = options.chosen_driver()?;
         let properties = device.properties();
-        let Generated { table, phases, layout, source, tiles, placement } =
+        let Generated { layout, source, placer } =
             Generated::new(&program, options, Some(properties), &properties.architecture);
         let kernels = device.compile(&source, options.on_compile)?;
         let packed = layout.packed(program.network(), parameters)?;
         let weight_bytes = size_of_val(packed.as_slice());
         let weights = copied(&*device, &packed)?;
         drop(packed);
-        let placement = placement.expect("the device is known");
-        let placed = Placed::new(&*device, table, placement)?;
-        let placed = RwLock::new((Reads::default(), Arc::new(placed)));
-        let folded = None;
-        let mut loaded = Self {
-            device,
-            program,
-            kernels,
-            weights,
-            folded,
-            weight_bytes,
-            phases,
-            tiles,
-            placed,
-            driver,
-            shape: options.shape,
-        };
+        let placed = Placed::new(&*device, placer.place())?;
+        let (placed, folded) = (RwLock::new((placer, Arc::new(placed))), None);
+        let mut loaded =
+            Self { device, program, kernels, weights, folded, weight_bytes, placed, driver };
         loaded.fold_tables()?;
         Ok(loaded)
     }
@@ -212,15 +188,14 @@ impl<D: Device> Loaded<D> {
 
     /// Places the program again if a plan reads values of cells that earlier plans did not.
     pub(super) fn learn(&self, reads: &Reads) -> Result<(), CudaError> {
-        if self.placed.read().unwrap_or_else(PoisonError::into_inner).0.contain(reads) {
+        if self.placed.read().unwrap_or_else(PoisonError::into_inner).0.reads.contain(reads) {
             return Ok(());
         }
-        let (known, placed) = &mut *self.placed.write().unwrap_or_else(PoisonError::into_inner);
-        known.merge(reads);
-        let mut table = self.phases.clone();
-        let placement = place(&self.tiles, &mut table, known, self.device.properties(), self.shape);
+        let (placer, placed) = &mut *self.placed.write().unwrap_or_else(PoisonError::into_inner);
+        placer.reads.merge(reads);
+        let (table, placement) = placer.place();
         if placement != placed.placement {
-            *placed = Arc::new(Placed::new(&*self.device, table, placement)?);
+            *placed = Arc::new(Placed::new(&*self.device, (table, placement))?);
         }
         Ok(())
     }
@@ -276,28 +251,10 @@ impl<D: Device> Loaded<D> {
 }
 
 impl<D: Device> Placed<D> {
-    fn new(device: &D, table: PhaseTable, placement: Placement) -> Result<Self, CudaError> {
+    fn new(device: &D, (table, placement): (PhaseTable, Placement)) -> Result<Self, CudaError> {
         let places = copied(device, &placement.table())?;
         Ok(Self { table, placement, places })
     }
-}
-
-/// Places unit tiles on a device. Jobs do not divide the phases that are placed.
-pub(super) fn place(
-    tiles: &[UnitTile],
-    table: &mut PhaseTable,
-    reads: &Reads,
-    &Properties { sms, shared_bytes, .. }: &Properties,
-    shape: Option<u32>,
-) -> Placement {
-    let cell = |tile: &UnitTile| table.entries()[tile.phase].cell;
-    let all: Vec<Tile<'_>> = tiles.iter().map(|tile| (cell(tile), tile)).collect();
-    let mut placement = Placement::new(&all, reads, table.entries().len(), sms, shared_bytes);
-    shape.into_iter().for_each(|shape| placement.force(shape));
-    for tile in tiles.iter().filter(|tile| placement.places[tile.phase].is_some()) {
-        table.run_as_unit_tiles(tile.phase, tile.stored.clone());
-    }
-    placement
 }
 
 /// Copies words to new device memory.

@@ -13,11 +13,10 @@ use edbatch_layout::{CellStep, Plan, Program};
 use super::CudaError;
 use super::command_list::CommandList;
 use super::device::Properties;
-use super::loaded::{Generated, place};
+use super::loaded::Generated;
 use super::options::CudaOptions;
 use super::phase_table::PhaseTable;
-use super::place::Place;
-use super::reads::Reads;
+use super::place::{Place, Placer};
 use super::shapes::{
     BARRIER, EXACT_FUNCTIONS, FURTHER_TILE, LARGE_TILES, LARGE_WAVE, LAUNCH, SHAPES, SMALL_COST,
     SMALL_WAVE, Shape, WAVE,
@@ -28,13 +27,8 @@ use super::unit_tile::UnitTile;
 /// cells on blocks follows from the plans so far.
 #[derive(Clone, Debug)]
 pub struct DeviceModel {
-    device: Properties,
-    shape: Option<u32>,
-    /// The phases before they are placed, and those with unit tiles.
-    unplaced: PhaseTable,
-    tiles: Vec<UnitTile>,
-    /// The cells that read each other in plans, and the placement that follows.
-    reads: Reads,
+    /// What plans have shown so far, and the placement that follows.
+    placer: Placer,
     placed: Placed,
 }
 
@@ -65,6 +59,8 @@ struct UnitModel {
     /// The number of unit blocks, and the multiply-adds of one of them in a row.
     blocks: u32,
     terms: u32,
+    /// True if thin tiles add the terms of two products in turn.
+    interleaved: bool,
 }
 
 /// The predicted work and time of launches on a device.
@@ -133,11 +129,9 @@ impl DeviceModel {
     }
 
     pub(crate) fn on(program: &Program, options: &CudaOptions, device: &Properties) -> Self {
-        let Generated { phases: unplaced, tiles, .. } =
-            Generated::new(program, options, Some(device), "");
-        let (device, shape, reads) = (device.clone(), options.shape, Reads::default());
-        let placed = Placed::new(program, (&unplaced, &tiles), &reads, &device, shape);
-        Self { device, shape, unplaced, tiles, reads, placed }
+        let placer = Generated::new(program, options, Some(device), "").placer;
+        let placed = Placed::new(program, &placer);
+        Self { placer, placed }
     }
 
     /// Returns the names of the shapes of unit tiles, by number, and the µs that each of their
@@ -164,39 +158,31 @@ impl DeviceModel {
         to: &mut Prediction,
     ) -> Result<(), CudaError> {
         commands.write(program, &self.placed.table, plan, (0, &[]))?;
-        if !self.reads.contain(commands.reads()) {
-            self.reads.merge(commands.reads());
-            let Self { device, shape, unplaced, tiles, reads, .. } = self;
-            self.placed = Placed::new(program, (unplaced, tiles), reads, device, *shape);
+        if !self.placer.reads.contain(commands.reads()) {
+            self.placer.reads.merge(commands.reads());
+            self.placed = Placed::new(program, &self.placer);
             commands.write(program, &self.placed.table, plan, (0, &[]))?;
         }
-        self.placed.add(commands, self.device.sms, to);
+        self.placed.add(commands, self.placer.sms, to);
         Ok(())
     }
 }
 
 impl Placed {
-    fn new(
-        program: &Program,
-        (unplaced, tiles): (&PhaseTable, &[UnitTile]),
-        reads: &Reads,
-        device: &Properties,
-        shape: Option<u32>,
-    ) -> Self {
-        let mut table = unplaced.clone();
-        let placement = place(tiles, &mut table, reads, device, shape);
+    fn new(program: &Program, placer: &Placer) -> Self {
+        let (table, placement) = placer.place();
         let mut places = placement.places.into_iter();
         let phases = table.entries().iter().enumerate().map(|(phase, entry)| {
             let cell = program.part(entry.cell, entry.part).expect("it has phases");
             let steps = &cell.steps[entry.phase.steps.clone()];
             let place = places.next().flatten();
-            let tile = tiles.iter().find(|tile| tile.phase == phase);
+            let tile = placer.tiles.iter().find(|tile| tile.phase == phase);
             let unit = place.zip(tile).map(|(place, tile)| UnitModel::new(place, tile));
             let (terms, slices) = (steps.iter().map(terms).sum(), entry.slices);
             PhaseModel { terms, slices, is_large: entry.is_large, unit }
         });
         let (slices, phases) = (placement.slices, phases.collect());
-        Self { blocks: device.sms / slices * slices, slices, table, phases }
+        Self { blocks: placer.sms / slices * slices, slices, table, phases }
     }
 
     /// Adds the launch of a command list.
@@ -238,7 +224,7 @@ impl Placed {
     }
 
     /// Deals the unit tiles of a job to blocks: groups divide its calls, and slices its units.
-    /// Returns their shape.
+    /// Returns the shape of the first.
     fn unit_tiles(
         &self,
         unit: &UnitModel,
@@ -247,25 +233,30 @@ impl Placed {
         to: &mut Prediction,
     ) -> Shape {
         let each = calls.div_ceil(self.blocks / self.slices);
-        let (shape, most) = unit.place.chosen(each);
         let slices = &unit.place.slices;
-        let micros = f64::from(most * unit.terms) * f64::from(shape.cost());
         for (group, own) in (0..).zip(own.chunks_exact_mut(self.slices as usize)) {
-            let rows = calls.saturating_sub(group * each).min(each);
-            let tiles = rows.div_ceil(most);
             let own = &mut own[slices.start as usize..slices.end as usize];
-            for (slice, block) in (0..).zip(own) {
-                // As `Units` of `kernels/job.h`.
-                let first = |slice| unit.blocks * slice / slices.len() as u32;
-                let blocks = first(slice + 1) - first(slice);
-                block.tiles += tiles;
-                block.micros += f64::from(tiles * blocks) * micros;
-                to.unit_tiles[shape as usize - 1] += u64::from(tiles);
-                to.rows += u64::from(rows);
-                to.room += u64::from(tiles * most);
+            let mut left = calls.saturating_sub(group * each).min(each);
+            while left > 0 {
+                let (shape, most) = unit.place.chosen(left);
+                let cost = if unit.interleaved { shape.interleaved_cost() } else { shape.cost() };
+                let micros = f64::from(most * unit.terms) * f64::from(cost);
+                for (slice, block) in (0..).zip(&mut *own) {
+                    // As `Units` of `kernels/job.h`.
+                    let all = slices.len() as u32;
+                    let blocks = unit.blocks / all + u32::from(slice < unit.blocks % all);
+                    block.tiles += 1;
+                    block.micros += f64::from(blocks) * micros;
+                }
+                let count = left.min(most);
+                let tiles = u64::from(slices.end - slices.start);
+                to.unit_tiles[shape as usize - 1] += tiles;
+                to.rows += tiles * u64::from(count);
+                to.room += tiles * u64::from(most);
+                left -= count;
             }
         }
-        shape
+        unit.place.chosen(each).0
     }
 
     /// Deals tiles of `most` calls to blocks, from block `next` on. Returns their number.
@@ -295,7 +286,8 @@ impl Placed {
 
 impl UnitModel {
     fn new(place: Place, tile: &UnitTile) -> Self {
-        Self { place, blocks: tile.blocks(), terms: tile.width() * tile.depth() }
+        let interleaved = matches!(&*tile.products, [a, b] if a.depth == b.depth);
+        Self { place, blocks: tile.blocks(), terms: tile.width() * tile.depth(), interleaved }
     }
 }
 

@@ -211,9 +211,8 @@ pub fn team_size(program: &Program, sms: u32, shared_bytes: usize) -> TeamSize {
 
 impl TeamSize {
     fn on(program: &Program, options: &CudaOptions, properties: &Properties) -> Self {
-        let Generated { table, placement, .. } =
-            Generated::new(program, options, Some(properties), "");
-        let placement = placement.expect("the device is known");
+        let (table, placement) =
+            Generated::new(program, options, Some(properties), "").placer.place();
         let Placement { slices, shared_bytes, places, .. } = &placement;
         let all = recurrent(program, &table);
         let streamed = all.iter().filter(|&&(phase, _)| places[phase].is_none());

@@ -84,7 +84,11 @@ impl PhaseTable {
                 let by_table = program.cell(kind).hoisted.as_ref().map(|h| h.table().is_some());
                 let runs = by_table.is_none_or(|by_table| by_table == (part != CellPart::Whole));
                 if let Some(plan) = program.part(kind, part).filter(|_| runs) {
-                    entries.extend(phases(program.network(), plan).into_iter().map(|phase| {
+                    entries.extend(phases(program.network(), plan).into_iter().map(|mut phase| {
+                        // Slices divide a lone product by columns, in equal parts.
+                        if let [CellStep::Product { rows, .. }] = &plan.steps[phase.steps.clone()] {
+                            phase.units[0] = *rows;
+                        }
                         let of_large = large_slices(program.network(), (kind, plan), &phase);
                         let of_large = of_large.filter(|_| large);
                         let least = phase.units.iter().copied().min().unwrap_or(1);

@@ -94,12 +94,43 @@ pub(crate) struct Place {
     offered: Vec<Shape>,
     /// The rows of a tile of each shape.
     rows: [u32; SHAPES.len()],
-    /// The fastest shape for each number of rows of a group.
+    /// The shape of the first tile for each number of rows of a group.
     choices: Vec<Shape>,
 }
 
 /// A unit tile, and the cell of its phase.
 pub(crate) type Tile<'a> = (Kind, &'a UnitTile);
+
+/// Places a program on a device, as far as plans have shown which cells wait for each other.
+#[derive(Clone, Debug)]
+pub(crate) struct Placer {
+    /// The phases before they are placed, and those with unit tiles.
+    pub(crate) phases: PhaseTable,
+    pub(crate) tiles: Vec<UnitTile>,
+    /// The SMs of the device, and the shared memory of a block, in bytes.
+    pub(crate) sms: u32,
+    pub(crate) shared_bytes: usize,
+    /// The only shape of all tiles, if there is one.
+    pub(crate) shape: Option<u32>,
+    /// What the cells have read in plans.
+    pub(crate) reads: Reads,
+}
+
+impl Placer {
+    /// Returns the phases and their placement. Jobs do not divide the phases that are placed.
+    pub(crate) fn place(&self) -> (PhaseTable, Placement) {
+        let mut table = self.phases.clone();
+        let cell = |tile: &UnitTile| table.entries()[tile.phase].cell;
+        let all: Vec<Tile<'_>> = self.tiles.iter().map(|tile| (cell(tile), tile)).collect();
+        let phases = table.entries().len();
+        let mut placement = Placement::new(&all, &self.reads, phases, self.sms, self.shared_bytes);
+        self.shape.into_iter().for_each(|shape| placement.force(shape));
+        for tile in self.tiles.iter().filter(|tile| placement.places[tile.phase].is_some()) {
+            table.run_as_unit_tiles(tile.phase, tile.stored.clone());
+        }
+        (table, placement)
+    }
+}
 
 impl Placement {
     /// Places unit tiles on the smallest groups that hold all weights and leave room for the rows
@@ -248,14 +279,13 @@ impl Place {
     /// The place of a tile if `floats` floats hold the rows of one of its shapes.
     fn new(tile: &UnitTile, slices: Range<u32>, at: u32, floats: u32) -> Option<Self> {
         let offered: Vec<Shape> = offered(tile.extent(), floats).collect();
-        let choices = (0..CHOSEN).map(|rows| fastest(tile.extent(), &offered, rows.max(1)));
-        let choices = choices.collect::<Option<_>>()?;
+        let choices = fastest(tile.extent(), &offered, CHOSEN)?;
         let rows = SHAPES.map(|shape| shape.rows(tile.extent()));
         let stages = shapes::stages(floats);
         Some(Self { slices, at, stages, offered, rows, choices })
     }
 
-    /// Returns the shape for a number of rows of a group, and the rows of its tile.
+    /// Returns the shape of the first tile for a number of rows of a group, and its rows.
     pub(crate) fn chosen(&self, rows: u32) -> (Shape, u32) {
         let shape = self.choices[rows.min(CHOSEN - 1) as usize];
         (shape, self.rows[shape as usize - 1])

@@ -23,7 +23,7 @@ pub(crate) struct TileExtent {
 }
 
 /// A shape of unit tiles: the number that `unit_tile` of `kernels/tile.h` knows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
 #[repr(u32)]
 pub(crate) enum Shape {
     P2R1 = 1,
@@ -115,6 +115,12 @@ impl Shape {
             S4R8 => 6.8,
         }
     }
+
+    /// Returns the time if a thin tile adds the terms of two products in turn. *Estimated*: the
+    /// prototype of P2R1 waited for two sums, each of all terms, at four cycles a term.
+    pub(crate) fn interleaved_cost(self) -> f32 {
+        if self == P2R1 { 7.1e-6 } else { self.cost() }
+    }
 }
 
 /// The time of a tile that follows another one in the same wave, in µs; measured likewise.
@@ -169,12 +175,36 @@ pub(crate) fn large_tile(calls: u32, slices: u32, sms: u32) -> u32 {
     fastest.expect("there are two").0
 }
 
-/// Returns the fastest of some shapes for `rows` rows of a block.
-pub(crate) fn fastest(tile: TileExtent, offered: &[Shape], rows: u32) -> Option<Shape> {
-    let time = |shape: Shape| {
-        let tiles = rows.div_ceil(shape.rows(tile));
-        let terms = tiles * shape.rows(tile) * tile.width * tile.depth;
-        terms as f32 * shape.cost() + tiles as f32 * FURTHER_TILE
+/// Returns, for each number of rows of a block below `all`, the shape of the first of its tiles, if
+/// they have the fastest of the offered shapes; later tiles are no larger. Only from a number of
+/// rows on, they begin with a ring. Returns `None` if no shape is offered.
+pub(crate) fn fastest(tile: TileExtent, offered: &[Shape], all: u32) -> Option<Vec<Shape>> {
+    let firsts = |offered: &[Shape]| {
+        // By number of rows: the time of the tiles, and the first shape.
+        let mut best: Vec<(f32, Shape)> = vec![(0.0, *offered.first()?)];
+        for rows in 1..all {
+            let with = |&shape: &Shape| {
+                let most = shape.rows(tile);
+                let own = (most * tile.width * tile.depth) as f32 * shape.cost();
+                match rows.checked_sub(most).filter(|&left| left > 0) {
+                    None => Some((own, shape)),
+                    Some(left) => {
+                        let (later, next) = best[left as usize];
+                        (next <= shape).then_some((own + FURTHER_TILE + later, shape))
+                    }
+                }
+            };
+            best.push(offered.iter().filter_map(with).min_by(|a, b| a.0.total_cmp(&b.0))?);
+        }
+        best[0] = *best.get(1)?;
+        Some(best.into_iter().map(|(_, shape)| shape).collect::<Vec<_>>())
     };
-    offered.iter().copied().min_by(|&a, &b| time(a).total_cmp(&time(b)))
+    let mut shapes = firsts(offered)?;
+    let whole: Vec<Shape> = offered.iter().copied().filter(|&shape| shape != S4R8).collect();
+    if let (Some(last), Some(without)) =
+        (shapes.iter().rposition(|&shape| shape != S4R8), firsts(&whole))
+    {
+        shapes[..=last].copy_from_slice(&without[..=last]);
+    }
+    Some(shapes)
 }

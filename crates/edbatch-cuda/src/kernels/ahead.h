@@ -34,29 +34,38 @@ static_assert(SHARES + 2 * SHARE <= AHEAD && AHEAD % 4 == 0, "all of it fits");
 
 // The words of a phase in the placement: the first block of a group that has a slice of its units,
 // the number of slices, the place of its weights, the stages of a ring, the rows of each shape, and
-// from `CHOICES` on the shape for each number of rows, eight to a word (`place.rs`).
+// from `CHOICES` on the shape of the first tile for each number of rows, eight to a word
+// (`place.rs`).
 enum : u32 { PLACE = 48, SHAPE_ROWS = 4, CHOICES = 16, CHOSEN = 256 };
 
-// The shape of the unit tiles of a job, for the rows of each group.
-DEVICE u32 shape_of(const TeamBlock& block, const u32* job) {
-    u32 groups = block.blocks / block.slices, each = (job[1] + groups - 1) / groups;
-    u32 rows = each < CHOSEN ? each : CHOSEN - 1;
-    return block.places[PLACE * job[0] + CHOICES + rows / 8] >> rows % 8 * 4 & 15;
+// The calls of a job that each group of a team has.
+DEVICE u32 calls_of_group(const TeamBlock& block, const u32* job) {
+    u32 groups = block.blocks / block.slices;
+    return (job[1] + groups - 1) / groups;
+}
+
+// The shape of the first of the unit tiles of a phase that have `rows` rows.
+DEVICE u32 shape_of(const TeamBlock& block, u32 phase, u32 rows) {
+    u32 known = rows < CHOSEN ? rows : CHOSEN - 1;
+    return block.places[PLACE * phase + CHOICES + known / 8] >> known % 8 * 4 & 15;
 }
 
 // A block's n-th unit tile of a job, or none and the number of them in `count`. The groups of a
 // team divide the calls, and the blocks of a group the units.
 DEVICE Share unit_share(const TeamBlock& block, const u32* job, u32 n) {
     const u32* place = block.places + PLACE * job[0];
-    u32 groups = block.blocks / block.slices, each = (job[1] + groups - 1) / groups;
-    u32 from = block.index / block.slices * each, slice = block.index % block.slices - place[0];
-    u32 left = from < job[1] && slice < place[1] ? job[1] - from : 0;
+    u32 each = calls_of_group(block, job), first = block.index / block.slices * each;
+    u32 slice = block.index % block.slices - place[0];
+    u32 left = first < job[1] && slice < place[1] ? job[1] - first : 0, before = 0;
     left = left < each ? left : each;
-    u32 shape = shape_of(block, job);
-    u32 most = place[SHAPE_ROWS + shape - 1];
-    if (n * most >= left) return {NONE, 0, (left + most - 1) / most, 0, 0, 0, 0};
-    left -= n * most;
-    return {0, from + n * most, left < most ? left : most, slice, place[1], shape, most};
+#pragma unroll 1
+    while (left > 0) {
+        u32 shape = shape_of(block, job[0], left), most = place[SHAPE_ROWS + shape - 1];
+        u32 count = left < most ? left : most;
+        if (before++ == n) return {0, first, count, slice, place[1], shape, most};
+        first += count, left -= count;
+    }
+    return {NONE, 0, before, 0, 0, 0, 0};
 }
 
 // A block's part of the command list, in shared memory and in the list.
@@ -95,7 +104,10 @@ struct Ahead {
         Wave own = wave(number);
         bool all = own.tiles;
 #pragma unroll 1
-        for (u32 i = 0; i < own.jobs && all; ++i) all = shape_of(block, near(number, i)) != RING;
+        for (u32 i = 0; i < own.jobs && all; ++i) {
+            const u32* job = near(number, i);
+            all = shape_of(block, job[0], calls_of_group(block, job)) != RING;
+        }
         return all;
     }
 

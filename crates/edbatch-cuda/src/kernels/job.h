@@ -56,12 +56,14 @@ struct Job {
     }
 };
 
-// The units of a slice: [first, first + count).
+// The units of a slice: [first, first + count). The first slices may have one more than the others.
 struct Units {
     u32 first, count;
-    DEVICE Units(u32 all, u32 slice, u32 slices)
-        : first((u32)((u64)all * slice / slices)),
-          count((u32)((u64)all * (slice + 1) / slices) - first) {}
+    DEVICE Units(u32 all, u32 slice, u32 slices) {
+        u32 each = all / slices, more = all % slices;
+        first = each * slice + (slice < more ? slice : more);
+        count = each + (slice < more);
+    }
     DEVICE Units(u32 all, const Job& job) : Units(all, job.slice, job.slices) {}
 };
 

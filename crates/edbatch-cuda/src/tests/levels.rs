@@ -230,9 +230,9 @@ fn each_level_of_a_model_has_all_blocks() {
             };
             let options = CudaOptions::new();
             let generated = Generated::new(&program, &options, Some(&properties), architecture);
-            let (table, reads) = (&generated.table, reads(&program, &graph));
+            let (table, reads) = (&generated.placer.phases, reads(&program, &graph));
             let cell = |phase: usize| table.entries()[phase].cell;
-            let tiles = generated.tiles.iter();
+            let tiles = generated.placer.tiles.iter();
             let tiles: Vec<Tile<'_>> = tiles.map(|tile| (cell(tile.phase), tile)).collect();
             let phases = table.entries().len();
             let placement = Placement::new(&tiles, &reads, phases, sms, kilobytes << 10);
@@ -241,8 +241,8 @@ fn each_level_of_a_model_has_all_blocks() {
             let levels = levels(&placement, &tiles, &reads, &names);
             got += &format!("{architecture} {name}: {}{levels}\n", placement.slices);
             // Before the first plan, groups have the same size.
-            let first = generated.placement.as_ref().expect("the device is known");
-            check(first, &tiles).unwrap();
+            let (_, first) = generated.placer.place();
+            check(&first, &tiles).unwrap();
             assert_eq!(first.slices, placement.slices, "{name}");
         }
     }

@@ -5,7 +5,7 @@ use edbatch_graph::Kind;
 use crate::device::{AHEAD_BYTES, ROW_BYTES};
 use crate::place::{Placement, Tile};
 use crate::reads::{Reads, set};
-use crate::shapes::{fastest, large_tile, offered, room, shapes};
+use crate::shapes::{Shape, fastest, large_tile, offered, room, shapes};
 use crate::unit_tile::{TileProduct, UnitTile};
 
 /// A tile of a phase: units, columns of each unit, terms.
@@ -157,11 +157,22 @@ fn weights_that_do_not_fit_are_streamed() {
 }
 
 #[test]
-fn the_fastest_shape_depends_on_the_rows() {
+fn the_fastest_shapes_depend_on_the_rows() {
     let tile = tile(0, 256, 4, 512);
-    let shape = |rows, floats| {
+    let firsts = |floats| {
         let offered: Vec<_> = offered(tile.extent(), floats).collect();
-        fastest(tile.extent(), &offered, rows).map(|shape| format!("{shape:?}"))
+        fastest(tile.extent(), &offered, 256)
+    };
+    // The shapes of all tiles of a number of rows.
+    let tiles = |mut rows: u32, floats| {
+        let firsts = firsts(floats).unwrap();
+        let mut tiles = Vec::new();
+        while rows > 0 {
+            let first = firsts[rows as usize];
+            tiles.push(format!("{first:?}"));
+            rows -= rows.min(first.rows(tile.extent()));
+        }
+        tiles.join(" ")
     };
     for (rows, expected) in [
         (1, "P2R1"),
@@ -169,14 +180,35 @@ fn the_fastest_shape_depends_on_the_rows() {
         (5, "P2R2"),
         (9, "P4R2"),
         (32, "P4R4"),
-        (64, "P4R4"),
+        (37, "P4R4 P2R2"),
+        (64, "P4R4 P4R4"),
         (128, "S4R8"),
+        (131, "S4R8 P2R1"),
     ] {
-        assert_eq!(shape(rows, room(tile.extent()).1).as_deref(), Some(expected), "{rows} rows");
+        assert_eq!(tiles(rows, room(tile.extent()).1), expected, "{rows} rows");
     }
     // Sixteen rows do not fit.
-    assert_eq!(shape(128, 16 * 516 - 1).as_deref(), Some("P2R2"));
-    assert_eq!(shape(1, 0), None);
+    assert_eq!(tiles(12, 16 * 516 - 1), "P2R2 P2R1");
+    assert_eq!(firsts(0), None);
+}
+
+/// Groups with fewer rows than others must not need a barrier that the others do not need.
+#[test]
+fn from_some_number_of_rows_on_the_first_tile_is_a_ring() {
+    let mut found = 0;
+    for (columns, depth) in [(1, 128), (2, 256), (4, 64), (4, 512), (4, 1024)] {
+        let tile = tile(0, 256, columns, depth);
+        let of_fit: Vec<_> = offered(tile.extent(), room(tile.extent()).1).collect();
+        // Also of any two shapes.
+        let pairs = of_fit.iter().flat_map(|&a| of_fit.iter().map(move |&b| vec![a, b]));
+        for offered in pairs.chain([of_fit.clone()]) {
+            let firsts = fastest(tile.extent(), &offered, 256).unwrap();
+            let rings: Vec<bool> = firsts.iter().map(|&first| first == Shape::S4R8).collect();
+            assert!(rings.is_sorted(), "{columns} columns, {depth} terms, {offered:?}");
+            found += usize::from(rings.contains(&true) && rings.contains(&false));
+        }
+    }
+    assert!(found > 5, "{found}");
 }
 
 /// Tiles of few calls use more SMs, and tiles of many calls load each weight less often.

@@ -162,7 +162,7 @@ fn the_probe_kernel_compiles_without_spilling() {
 
 /// Registers per thread, by model, on an H100 with 256 elements in a hidden vector; exact for
 /// NVRTC 13.0.88.
-const REGISTERS: [usize; 9] = [232, 232, 254, 168, 250, 232, 218, 220, 212];
+const REGISTERS: [usize; 9] = [232, 234, 254, 168, 250, 230, 218, 220, 212];
 
 #[test]
 fn models_compile_for_hopper() {
