@@ -38,9 +38,9 @@ const MAX_BENCHES: usize = 14_025;
 /// `cargo xtask release` and the checks for other systems. 1,325 are unit tiles with their tests.
 /// 831 are cells side by side and parts on devices, with their tests. 1,170 are predictions and
 /// parts of a device's time with their tests. 610 are waits for rows and large tiles with their
-/// tests, and 44 tiles of several shapes with theirs. 849 are for training on devices, with their
+/// tests, and 44 tiles of several shapes with theirs. 852 are for training on devices, with their
 /// tests.
-const MAX_WORKSPACE: usize = 139_071;
+const MAX_WORKSPACE: usize = 139_074;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {

@@ -118,7 +118,7 @@ impl Run<'_> {
         bar.finish_and_clear();
         out_of_memory::check()?;
         let elapsed = started.elapsed();
-        let parameters = self.trainer.parameters()?;
+        let parameters = self.trainer.parameters().map_err(Failure::new)?;
         let (metric, evaluating) = (self.options.metric, Instant::now());
         let value = self.evaluate(&parameters, &self.valid)?;
         let evaluated = evaluating.elapsed();

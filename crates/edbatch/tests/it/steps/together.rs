@@ -24,16 +24,19 @@ fn a_step_as_a_whole_has_the_bits_of_its_parts() {
         whole.train(&inputs, &targets).unwrap();
         let bytes = whole.bytes();
         let limit = (bytes.weights + bytes.arena / 3) as u64;
-        let of: [(&str, fn(u64) -> TrainerOptions); 5] = [
-            ("no limits", |_| TrainerOptions::new()),
-            ("a clipped norm", |_| TrainerOptions::new().clip_norm(0.01)),
-            ("clipped elements", |_| TrainerOptions::new().clip_value(1e-3).threads(2)),
-            ("three threads", |_| TrainerOptions::new().threads(3)),
-            ("a memory limit", |limit| TrainerOptions::new().memory_limit(limit)),
-        ];
+        let of = || {
+            let new = TrainerOptions::new;
+            [
+                ("no limits", new()),
+                ("a clipped norm", new().clip_norm(0.01)),
+                ("clipped elements", new().clip_value(1e-3).threads(2)),
+                ("three threads", new().threads(3)),
+                ("a memory limit", new().memory_limit(limit)),
+            ]
+        };
         let mut first = None;
-        for (what, options) in of {
-            let [mut whole, mut parts] = [0; 2].map(|_| trainer(&loaded, options(limit)));
+        for ((what, options), (_, same)) in of().into_iter().zip(of()) {
+            let [mut whole, mut parts] = [options, same].map(|own| trainer(&loaded, own));
             for step in 0..3 {
                 let got = whole.train(&inputs, &targets).unwrap();
                 let weight = 1.0 / inputs.len() as f32;
