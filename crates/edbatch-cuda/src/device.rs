@@ -8,8 +8,9 @@ use super::compilation::OnCompile;
 use super::team_pool::TeamPool;
 
 /// The headers that a source may include, by name.
-pub(crate) const HEADERS: [(&str, &str); 13] = [
+pub(crate) const HEADERS: [(&str, &str); 14] = [
     ("ahead.h", include_str!("kernels/ahead.h")),
+    ("attention.h", include_str!("kernels/attention.h")),
     ("barrier.h", include_str!("kernels/barrier.h")),
     ("block.h", include_str!("kernels/block.h")),
     ("copies.h", include_str!("kernels/copies.h")),

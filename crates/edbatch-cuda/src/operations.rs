@@ -1,6 +1,6 @@
 //! The C++ of element-wise operations and of constants.
 
-use edbatch_graph::Binary;
+use edbatch_graph::{Binary, Slope};
 use edbatch_layout::{Form, Operation};
 
 /// Returns the C++ expression of an operation on a, b, c and d. It rounds in the same places as the
@@ -18,9 +18,9 @@ pub(super) fn value(operation: Operation, [a, b, c, d]: [String; 4]) -> String {
         },
         Operation::Neg => format!("mul(-1.0f, {a})"),
         Operation::Scale(factor) => format!("mul({a}, {})", constant(factor)),
-        Operation::Larger | Operation::Slope(_) | Operation::SlopeOfProduct(_) => {
-            unreachable!("adjoint cells are refused when a program is loaded")
-        }
+        Operation::Larger => format!("share_of_larger({a}, {b})"),
+        Operation::Slope(slope) => format!("{}({a}, {b})", function(slope)),
+        Operation::SlopeOfProduct(slope) => format!("{}(mul({a}, {b}), {c})", function(slope)),
         Operation::ScaledSum(factor) => format!("mul(add({a}, {b}), {})", constant(factor)),
         Operation::AddProduct => format!("add(mul({a}, {b}), {c})"),
         Operation::SumOfProducts => format!("add(mul({a}, {b}), mul({c}, {d}))"),
@@ -37,6 +37,15 @@ pub(super) fn value(operation: Operation, [a, b, c, d]: [String; 4]) -> String {
                 Form::OfSumBetween => format!("add({d}, mul({f}(add({a}, {b})), sub({c}, {d})))"),
             }
         }
+    }
+}
+
+/// Returns the name of a slope in `kernels/functions.h`.
+fn function(slope: Slope) -> &'static str {
+    match slope {
+        Slope::Sigmoid => "slope_of_sigmoid",
+        Slope::Tanh => "slope_of_tanh",
+        Slope::Relu => "slope_of_relu",
     }
 }
 

@@ -30,9 +30,6 @@ mod tiles;
 
 pub(crate) use tiles::Tiles;
 
-/// The reason why the steps of gradients have no source.
-const ADJOINT: &str = "adjoint cells are refused when a program is loaded";
-
 /// Returns the source of a program.
 pub(crate) fn source(
     program: &Program,
@@ -42,7 +39,7 @@ pub(crate) fn source(
     precision: DevicePrecision,
 ) -> Source {
     let mut text = String::new();
-    for header in ["steps", "copies", "tf32", "large"] {
+    for header in ["attention", "copies", "tf32", "large"] {
         line!(text, "#include \"{header}.h\"");
     }
     let multiply = match precision {
@@ -160,7 +157,15 @@ impl<'a> PhaseWriter<'a> {
                 line!(text, "    attention(block, j, {operand}, {query}, {scores}, {depth},");
                 line!(text, "              {values}, {heads}, {columns}, {});", self.own(*out));
             }
-            CellStep::AttentionBack { .. } => unreachable!("{ADJOINT}"),
+            CellStep::AttentionBack { of, query, gradient, out } => {
+                let operand = self.tables() + usize::from(of.port);
+                let [query, gradient] = [query, gradient].map(|&place| self.rows(place));
+                let (heads, out) = (of.heads, self.own(*out));
+                let field = |(from, width): (u32, u32)| format!("{from}, {}", width / heads);
+                let [keys, values] = [of.keys, of.values].map(field);
+                line!(text, "    attention_back(block, j, {operand}, {query}, {gradient},");
+                line!(text, "                   {keys}, {values}, {heads}, {out});");
+            }
         }
     }
 
@@ -211,10 +216,22 @@ impl<'a> PhaseWriter<'a> {
                 line!(text, "    normalize(block, j, {from}, {by}, {epsilon}, {rows}, {columns},");
                 line!(text, "              {to});");
             }
-            RowKernel::Fold
-            | RowKernel::Share(_)
-            | RowKernel::Ties { .. }
-            | RowKernel::OneHot(_) => unreachable!("{ADJOINT}"),
+            RowKernel::Fold => {
+                let from = self.rows(from);
+                line!(text, "    fold(block, j, {from}, {columns}, {to}, {units});");
+            }
+            RowKernel::Share(port) => {
+                let (from, port) = (self.rows(from), self.tables() + usize::from(port));
+                line!(text, "    share(block, j, {from}, {port}, {to}, {units});");
+            }
+            RowKernel::Ties { port, field } => {
+                let (from, port) = (self.rows(from), self.tables() + usize::from(port));
+                line!(text, "    ties(block, j, {from}, {port}, {field}, {to}, {units});");
+            }
+            RowKernel::OneHot(table) => {
+                let table = self.starts(usize::from(table));
+                line!(text, "    one_hot(block, j, {table}, {to}, {units});");
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Compares the kernels with the CPU's, bit by bit: on the emulated device, and on a GPU if one is
 //! available.
 
+mod adjoints;
 mod barriers;
 mod compiled;
 mod functions;
@@ -163,7 +164,8 @@ const ROOM: usize = RESIDENT + (64 << 10);
 /// with the caller's words.
 fn source(functions: &str, wave: &str) -> Source {
     let text = format!(
-        "#include \"ahead.h\"\n#include \"outputs.h\"\n#include \"small.h\"\n#include \"steps.h\"\n\
+        "#include \"ahead.h\"\n#include \"attention.h\"\n#include \"outputs.h\"\n\
+         #include \"small.h\"\n\
          #include \"tf32.h\"\n#include \"large.h\"\n\n{functions}\n\n\
          DEVICE void wave(TeamBlock block, const Arguments& a) {{\n{wave}\n}}\n\
          DEVICE void load_weights(TeamBlock, const Arguments&) {{}}\n\

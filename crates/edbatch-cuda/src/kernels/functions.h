@@ -24,6 +24,17 @@ constexpr float LN_2_LOW = -2.1219444e-4f;
 DEVICE float larger(float a, float b) { return b != b || a < b ? b : a; }
 DEVICE float smaller(float a, float b) { return b != b || b < a ? b : a; }
 
+// 1 if `a` is the larger number, 0 if `b` is, else ½.
+DEVICE float share_of_larger(float a, float b) {
+    float share = a < b ? 0.0f : 0.5f;
+    return b < a ? 1.0f : share;
+}
+
+// g times the slope of a function whose value is y.
+DEVICE float slope_of_sigmoid(float g, float y) { return mul(g, mul(sub(1.0f, y), y)); }
+DEVICE float slope_of_tanh(float g, float y) { return mul(g, sub(1.0f, mul(y, y))); }
+DEVICE float slope_of_relu(float g, float y) { return 0.0f < y ? g : 0.0f; }
+
 DEVICE float relu_(float x) { return at_least(0.0f, x); }
 
 DEVICE float power_of_two(float shifted) { return from_bits(bits(shifted) << 23); }

@@ -1,6 +1,6 @@
 // The steps of cells other than products of weights and element-wise programs. Each is compiled
 // once, with the places of rows and their sizes as arguments. Results have the bits of
-// `kernels/{reduce,math,dot,batched_gemm,attention}.rs` in `edbatch-runtime`.
+// `kernels/{reduce,math,dot,batched_gemm}.rs` and `cpu/tile/rows.rs` in `edbatch-runtime`.
 #pragma once
 #include "barrier.h"
 #include "functions.h"
@@ -164,6 +164,41 @@ CALLED void dot(Block block, Job j, Rows left, Rows right, u32 columns, Own to, 
     });
 }
 
+// The sums of the rows of a matrix.
+CALLED void fold(Block block, Job j, Rows from, u32 columns, Own to, u32 units) {
+    each_unit(block, j, units, [&](u32 r, u32 u) {
+        const float* row = from.row(j, r) + u * columns;
+        auto add_to = [&](float sum, u32 i) { return add(sum, fresh(row + i)); };
+        put(to.row(r) + u, sum_by_16(columns, add_to));
+    });
+}
+
+// Divides columns by the number of the call's values at a port.
+CALLED void share(Block block, Job j, Rows from, u32 operand, Own to, u32 units) {
+    each_unit(block, j, units, [&](u32 r, u32 u) {
+        float count = (float)Values(j, operand, j.first + r).count;
+        put(to.row(r) + u, div_(fresh(from.row(j, r) + u), count));
+    });
+}
+
+// The number of the call's values at a port that have the same element, from column `field` on.
+CALLED void ties(Block block, Job j, Rows from, u32 operand, u32 field, Own to, u32 units) {
+    each_unit(block, j, units, [&](u32 r, u32 u) {
+        Values values(j, operand, j.first + r);
+        float like = fresh(from.row(j, r) + u), count = 0.0f;
+        for (u32 v = 0; v < values.count; ++v)
+            count = add(count, fresh(j.arena + values.rows[v] + field + u) == like ? 1.0f : 0.0f);
+        put(to.row(r) + u, count);
+    });
+}
+
+// 1 in the column that is the start of an operand's row, else 0.
+CALLED void one_hot(Block block, Job j, u32 index, Own to, u32 units) {
+    each_unit(block, j, units, [&](u32 r, u32 u) {
+        put(to.row(r) + u, start(j, index, r) == u ? 1.0f : 0.0f);
+    });
+}
+
 // Normalizes `rows` rows of `width` elements for each call; a thread runs a call.
 CALLED void normalize(Block block, Job j, Rows from, u32 by, float epsilon, u32 rows, u32 width,
                       Own to) {
@@ -202,77 +237,4 @@ CALLED void multiply_values(Block block, Job j, Rows left, u32 k, u32 before, Ro
         if (bias.base != nullptr) chained = add(chained, fresh(bias.row(j, r) + u / n));
         put(sum, chained);
     });
-}
-
-// Computes one head of one call with all threads of a block: calls write(c, the sum of value(j, c)
-// over the `count` values, weighted by the softmax of score(j)) for c in 0..columns. `written(c)`
-// reads what the same thread wrote. Scores are computed in runs that fit in shared memory: first
-// for their maximum, then for the exponentials.
-template <class Score, class Value, class Written, class Write>
-DEVICE void attend(const Block& block, u32 count, u32 columns, Score score, Value value,
-                   Written written, Write write) {
-    constexpr u32 RUN = ROWS - 2;
-    float* weights = block.shared();
-    float* max = block.shared() + RUN;
-    float* sum = block.shared() + RUN + 1;
-    for (u32 first = 0; first < count; first += RUN) {
-        u32 run = count - first < RUN ? count - first : RUN;
-        block.superstep([&](u32 t) {
-            for (u32 j = t; j < run; j += THREADS) weights[j] = score(first + j);
-        });
-        block.superstep([&](u32 t) {
-            if (t != 0) return;
-            float most = first == 0 ? from_bits(0xff800000u) : *max;
-            for (u32 j = 0; j < run; ++j) most = weights[j] <= most ? most : weights[j];
-            *max = most;
-        });
-    }
-    for (u32 first = 0; first < count; first += RUN) {
-        u32 run = count - first < RUN ? count - first : RUN;
-        bool last = first + run == count;
-        block.superstep([&](u32 t) {
-            for (u32 j = t; j < run; j += THREADS)
-                weights[j] = exp_(sub(score(first + j), *max));
-        });
-        block.superstep([&](u32 t) {
-            if (t != 0) return;
-            float all = first == 0 ? 0.0f : *sum;
-            for (u32 j = 0; j < run; ++j) all = add(all, weights[j]);
-            *sum = all;
-        });
-        block.superstep([&](u32 t) {
-            for (u32 c = t; c < columns; c += THREADS) {
-                float chain = first == 0 ? 0.0f : written(c);
-                for (u32 j = 0; j < run; ++j) chain = fma_(weights[j], value(first + j, c), chain);
-                write(c, last ? div_(chain, *sum) : chain);
-            }
-        });
-    }
-}
-
-// Attention of each call over the values at a port. The score of a value is its column `scores` of
-// the head or, if there is a query, the inner product of `depth` columns of the head from there on.
-CALLED void attention(Block block, Job j, u32 operand, Rows query, u32 scores, u32 depth,
-                      u32 values, u32 heads, u32 columns, Own to) {
-    if (Units(1, j).count == 0) return;
-#pragma unroll 1
-    for (u32 r = 0; r < j.count; ++r) {
-        Values all(j, operand, j.first + r);
-#pragma unroll 1
-        for (u32 head = 0; head < heads; ++head) {
-            auto score = [&](u32 v) {
-                const float* of = j.arena + all.rows[v] + scores;
-                if (query.base == nullptr) return fresh(of + head);
-                const float* q = query.row(j, r) + head * depth;
-                return dot_rows(depth, [&](u32 i) { return fresh(q + i); },
-                                [&](u32 i) { return fresh(of + head * depth + i); });
-            };
-            float* own = to.row(r) + head * columns;
-            attend(block, all.count, columns, score,
-                   [&](u32 v, u32 c) {
-                       return fresh(j.arena + all.rows[v] + values + head * columns + c);
-                   },
-                   [&](u32 c) { return fresh(own + c); }, [&](u32 c, float x) { put(own + c, x); });
-        }
-    }
 }
