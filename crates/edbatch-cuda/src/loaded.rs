@@ -11,7 +11,7 @@ use super::binary::ResourceUsage;
 use super::command_list::CommandList;
 use super::compilation::OnCompile;
 use super::device::{Arguments, Device, MemorySide, Properties, Source, TeamPart};
-use super::phase_table::{PhaseTable, SMS};
+use super::phase_table::{PhaseTable, SMS, Way};
 use super::place::{Placement, Placer, recurrent};
 use super::reads::Reads;
 use super::shapes::shared_bytes;
@@ -120,18 +120,31 @@ pub fn kernel_source(program: &Program, options: &CudaOptions) -> Result<String,
 }
 
 impl Generated {
-    /// The source depends on the device's architecture, and on its shared memory if that follows
-    /// from no architecture.
+    /// Generates the source of the forward pass. It depends on the device's architecture, and on
+    /// its shared memory if that follows from no architecture.
     pub(super) fn new(
         program: &Program,
         options: &CudaOptions,
         properties: Option<&Properties>,
         architecture: &str,
     ) -> Self {
+        Self::of(program, Way::Forward, options, properties, architecture)
+    }
+
+    /// Generates the source of a pass.
+    pub(super) fn of(
+        program: &Program,
+        way: Way,
+        options: &CudaOptions,
+        properties: Option<&Properties>,
+        architecture: &str,
+    ) -> Self {
         let is_exact = options.precision == DevicePrecision::Exact;
         let (sms, own_bytes) = properties.map_or((SMS, 0), |own| (own.sms, own.shared_bytes));
-        let phases = PhaseTable::with_products(program, is_exact, sms);
-        let mut layout = WeightLayout::new(program, &phases);
+        let table = |way| PhaseTable::with_products(program, way, is_exact, sms);
+        let [forward, back] = [Way::Forward, Way::Back].map(table);
+        let mut layout = WeightLayout::new(program, [&forward, &back]);
+        let phases = if way == Way::Forward { forward } else { back };
         let known = shared_bytes(architecture).unwrap_or(own_bytes);
         let mut all = Vec::new();
         if is_exact {

@@ -2,8 +2,9 @@
 //! numbers.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use edbatch_graph::{Kind, Network};
+use edbatch_graph::{Kind, Network, TrainingNetwork};
 use edbatch_layout::{CellPart, CellPlan, CellStep, Program, Step};
 
 use crate::phases::{Phase, is_aligned, phases, whole_row};
@@ -17,7 +18,25 @@ const COLUMNS: u32 = 128;
 const MIN_LARGE: (u32, u32) = (16, 32);
 const LARGE_COLUMNS: u32 = 64;
 
-/// All phases of a program's cells and of their parts, by number.
+/// The passes of a program. The backward pass of a program [for
+/// training](Program::for_training) has a kernel of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// Runs cells.
+    Forward,
+    /// Runs the adjoints of cells.
+    Back,
+}
+
+impl Way {
+    /// Returns the pass that runs a cell.
+    fn of(program: &Program, kind: Kind) -> Self {
+        let is_adjoint = |training: &Arc<TrainingNetwork>| training.adjoints.len() <= kind.index();
+        if program.training().is_some_and(is_adjoint) { Self::Back } else { Self::Forward }
+    }
+}
+
+/// The phases of all cells of a pass and of their parts, by number.
 #[derive(Clone, Debug)]
 pub struct PhaseTable {
     entries: Vec<PhaseEntry>,
@@ -66,15 +85,15 @@ fn large_slices(network: &Network, (kind, cell): (Kind, &CellPlan), phase: &Phas
 }
 
 impl PhaseTable {
-    /// Numbers the phases of all cells of a program, with exact products.
+    /// Numbers the phases of the forward pass of a program, with exact products.
     #[must_use]
     pub fn new(program: &Program) -> Self {
-        Self::with_products(program, true, SMS)
+        Self::with_products(program, Way::Forward, true, SMS)
     }
 
-    /// Numbers the phases of all cells of a program, for a device with `sms` SMs; if `large`, with
-    /// large products.
-    pub(crate) fn with_products(program: &Program, large: bool, sms: u32) -> Self {
+    /// Numbers the phases of a pass of a program, for a device with `sms` SMs; if `large`, with
+    /// large products. Cells of the other pass have no phases.
+    pub(crate) fn with_products(program: &Program, way: Way, large: bool, sms: u32) -> Self {
         let (mut entries, mut parts) = (Vec::new(), Vec::new());
         for kind in (0..program.cells().len()).map(Kind::new) {
             parts.push([CellPart::Whole, CellPart::Prologue, CellPart::Body].map(|part| {
@@ -83,6 +102,7 @@ impl PhaseTable {
                 // values are not used.
                 let by_table = program.cell(kind).hoisted.as_ref().map(|h| h.table().is_some());
                 let runs = by_table.is_none_or(|by_table| by_table == (part != CellPart::Whole));
+                let runs = runs && Way::of(program, kind) == way;
                 if let Some(plan) = program.part(kind, part).filter(|_| runs) {
                     entries.extend(phases(program.network(), plan).into_iter().map(|mut phase| {
                         // Slices divide a lone product by columns, in equal parts.

@@ -41,10 +41,10 @@ struct TileWeights {
 }
 
 impl WeightLayout {
-    /// Places all parameters that the phases of a program read.
-    pub(crate) fn new(program: &Program, table: &PhaseTable) -> Self {
+    /// Places all parameters that the phases of both passes of a program read.
+    pub(crate) fn new(program: &Program, passes: [&PhaseTable; 2]) -> Self {
         let mut layout = Self::default();
-        for entry in table.entries() {
+        for entry in passes.into_iter().flat_map(PhaseTable::entries) {
             let cell = program.part(entry.cell, entry.part).expect("it has phases");
             let tables = program.network()[entry.cell].tables();
             for step in &cell.steps[entry.phase.steps.clone()] {

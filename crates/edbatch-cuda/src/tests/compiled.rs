@@ -32,9 +32,16 @@ const EVERYTHING: &str = "const u32* job = a.commands;
     normalize(block, j, x, job[16], from_bits(job[19]), job[17], width, rest);
     multiply_values(block, j, x, width, job[15], y, job[13], job[17], no_rows(), out, units);
     attention(block, j, 1, y, job[15], job[13], job[16], job[17], job[18], out);
+    fold(block, j, x, width, out, units);
+    share(block, j, x, 1, rest, units);
+    ties(block, j, y, 1, job[15], out, units);
+    one_hot(block, j, 1, rest, units);
+    attention_back(block, j, 1, x, y, job[15], job[13], job[16], job[17], job[18], out);
     each_unit(block, j, units, [&](u32 r, u32 u) {
         float value = add(sigmoid_(x.row(j, r)[u]), tanh_(y.row(j, r)[u]));
         out.row(r)[u] = exp_(log_(relu_(mul(erf_(value), value))));
+        float slopes = add(slope_of_sigmoid(value, out.row(r)[u]), share_of_larger(value, 0.5f));
+        rest.row(r)[u] = add(slope_of_tanh(slopes, value), slope_of_relu(slopes, value));
     });
     arg_max_job(block, a, job);
     copy_jobs(block, a, job[20], job[21]);";

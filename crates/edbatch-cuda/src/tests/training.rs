@@ -13,8 +13,13 @@ use edbatch_testing::networks::Random;
 use edbatch_zoo::Stop;
 use rand::{RngExt, SeedableRng};
 
+use super::compiled_or_skip;
 use super::levels::{Emitting, graphs};
-use crate::{check_phases, check_training_waves, phases, waves};
+use crate::device::{Device, Source};
+use crate::emulated::Emulated;
+use crate::loaded::{CompiledKernels, Generated};
+use crate::phase_table::Way;
+use crate::{CudaOptions, check_phases, check_training_waves, phases, waves};
 
 /// The graphs of the nine models, and of random networks, whose loss depends on some of the values.
 fn subjects() -> impl Iterator<Item = (String, Emitting)> {
@@ -136,3 +141,45 @@ lstm_nmt: encoder 2, encoder (word) 2, decoder 2, decoder (word) 2, output 1,
 lattice_lstm: char 2, char (char) 1, word 2, word (word) 1, output 1,
 lattice_gru: char 3, char (char) 1, word 3, word (word) 1, output 1,
 ";
+
+/// Returns the kernels of both passes of a program for training.
+fn sources(program: &Program) -> [Source; 2] {
+    [Way::Forward, Way::Back].map(|way| {
+        let options = CudaOptions::new();
+        let source = Generated::of(program, way, &options, None, "sm_90").source;
+        let names: Vec<&str> = source.text.lines().filter(|line| line.starts_with("// ")).collect();
+        let has_its_cells = names.iter().all(|name| name.contains("adjoint") == (way == Way::Back));
+        assert!(has_its_cells && !names.is_empty(), "{names:?}");
+        source
+    })
+}
+
+/// The bounds of forward kernels without unit tiles hold for the kernels of adjoints.
+#[test]
+fn kernels_of_adjoints_compile_for_hopper() {
+    for (name, (graph, _)) in graphs(256, Stop::AtEnd).unwrap() {
+        let [_, back] = sources(&for_training(graph.network()));
+        let compiled = CompiledKernels::of(&back, "sm_90", None);
+        let Some(kernels) = compiled_or_skip(compiled) else { return };
+        let usage = kernels.usage.expect("the log contains it");
+        println!("{name}: {usage}; {} lines, {} bytes", kernels.longest_function, kernels.bytes);
+        assert_eq!(usage.spilled, 0, "{name}");
+        assert!(usage.registers <= 255 && usage.stack <= 128, "{name}: {usage}");
+        assert!((100..=5_000).contains(&kernels.longest_function), "{name}");
+        assert!(kernels.bytes <= 1 << 20, "{name}: {} bytes", kernels.bytes);
+    }
+}
+
+/// Random networks have operations that no model of the zoo has, such as attention.
+#[test]
+fn kernels_of_random_adjoints_compile_for_the_host() {
+    let seeds = if edbatch_testing::all_cases() { 30 } else { 3 };
+    for seed in 0..seeds {
+        let program = for_training(&Subject::random(seed).network);
+        for source in sources(&program) {
+            if compiled_or_skip(Emulated::new(1).compile(&source, None)).is_none() {
+                return;
+            }
+        }
+    }
+}
