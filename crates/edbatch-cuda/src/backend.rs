@@ -13,6 +13,8 @@ use super::command_list::{CommandList, NOT_FINITE};
 use super::device::{Arguments, Device, TeamPart};
 use super::loaded::{Loaded, Placed};
 use super::memory::PlanMemory;
+#[cfg(test)]
+use super::phase_table::Way;
 use super::{CudaError, CudaOptions};
 
 /// Minimum inputs of a part of a mini-batch, and minimum nodes of a round that has several parts. A
@@ -65,6 +67,20 @@ impl<D: Device> Cuda<D> {
         let none = || CudaError::failed("the list of devices", "expected at least one device");
         let first = loaded.first().ok_or_else(none)?.clone();
         Ok(Self::on(first, Arc::new(Devices { loaded, next: AtomicUsize::new(1) })))
+    }
+
+    /// Loads the kernel of a pass of a program on a device.
+    #[cfg(test)]
+    pub(super) fn of_way(
+        device: D,
+        of: (Arc<Program>, Way),
+        parameters: &Parameters,
+    ) -> Result<Self, BackendError> {
+        let parameters = parameters.for_network(of.0.network())?;
+        let loaded = Loaded::of(Arc::new(device), of, &parameters, &CudaOptions::new())?;
+        let loaded = Arc::new(loaded);
+        let devices = Devices { loaded: vec![loaded.clone()], next: AtomicUsize::new(1) };
+        Ok(Self::on(loaded, Arc::new(devices)))
     }
 
     fn on(loaded: Arc<Loaded<D>>, devices: Arc<Devices<D>>) -> Self {

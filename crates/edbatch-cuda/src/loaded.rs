@@ -177,10 +177,20 @@ impl<D: Device> Loaded<D> {
             let why = Box::<dyn Error + Send + Sync>::from(why);
             return Err(BackendError::Other(why.into()));
         }
+        Self::of(device, (program, Way::Forward), parameters, options)
+    }
+
+    /// Loads the kernel of a pass.
+    pub(super) fn of(
+        device: Arc<D>,
+        (program, way): (Arc<Program>, Way),
+        parameters: &Parameters,
+        options: &CudaOptions,
+    ) -> Result<Self, BackendError> {
         let driver = options.chosen_driver()?;
         let properties = device.properties();
         let Generated { layout, source, placer } =
-            Generated::new(&program, options, Some(properties), &properties.architecture);
+            Generated::of(&program, way, options, Some(properties), &properties.architecture);
         let kernels = device.compile(&source, options.on_compile)?;
         let packed = layout.packed(program.network(), parameters)?;
         let weight_bytes = size_of_val(packed.as_slice());

@@ -6,20 +6,22 @@ use std::sync::Arc;
 
 use edbatch_graph::{Dag, Network, NodeId, training_network};
 use edbatch_layout::{
-    Lifetimes, MiniBatch, Plan, Planner, Program, TrainingPlan, Want, check_training,
+    Lifetimes, MiniBatch, Plan, Planner, Program, TrainingPlan, ValueRow, Want, check_training,
 };
+use edbatch_runtime::{Backend, Cpu, Given, Part, Precision, Rows};
 use edbatch_testing::Subject;
 use edbatch_testing::networks::Random;
 use edbatch_zoo::Stop;
 use rand::{RngExt, SeedableRng};
 
-use super::compiled_or_skip;
 use super::levels::{Emitting, graphs};
+use super::{assert_same_bits, compiled_or_skip, levels};
+use crate::backend::Cuda;
 use crate::device::{Device, Source};
 use crate::emulated::Emulated;
 use crate::loaded::{CompiledKernels, Generated};
 use crate::phase_table::Way;
-use crate::{CudaOptions, check_phases, check_training_waves, phases, waves};
+use crate::{CudaError, CudaOptions, check_phases, check_training_waves, phases, waves};
 
 /// The graphs of the nine models, and of random networks, whose loss depends on some of the values.
 fn subjects() -> impl Iterator<Item = (String, Emitting)> {
@@ -180,6 +182,62 @@ fn kernels_of_random_adjoints_compile_for_the_host() {
             if compiled_or_skip(Emulated::new(1).compile(&source, None)).is_none() {
                 return;
             }
+        }
+    }
+}
+
+/// The rows that steps of a plan write. Of forward cells these are whole rows, with what is saved.
+fn written<'a>(program: &'a Program, plan: &'a Plan) -> impl Iterator<Item = ValueRow> + 'a {
+    plan.steps.iter().filter(|step| step.is_batch()).flat_map(move |step| {
+        let record = program.network()[step.cell].row();
+        let stride = program.carried_out(step).output_stride;
+        (0..step.calls).map(move |call| ValueRow { record, start: step.out + call * stride })
+    })
+}
+
+/// Runs a plan and returns the elements of its wanted values, field by field.
+fn run(backend: &mut dyn Backend, plan: &Plan, host: &[f32]) -> Vec<f32> {
+    let given = Given { initial: &Rows::new(), places: &[], host };
+    backend.run(&[Part { slot: 0, plan, given }]).unwrap();
+    let outputs = backend.outputs(0, plan);
+    let fields = (0..plan.wanted.len()).flat_map(|value| outputs.fields(value));
+    fields.flatten().copied().collect()
+}
+
+/// The CPU runs forward. Then it and the device run the same way back, over the same rows.
+#[test]
+fn rows_of_adjoints_have_the_bits_of_the_cpu() {
+    let Some(&level) = levels().first() else { return };
+    let most = if edbatch_testing::all_cases() { 57 } else { 13 };
+    for (number, (name, emitting)) in (0..).zip(subjects().take(most)) {
+        let program = Arc::new(for_training(emitting.0.network()));
+        let (TrainingPlan { mut forward, back, .. }, _) = planned(&program, &emitting);
+        let (network, mut rng) = (emitting.0.network().clone(), Random::seed_from_u64(number));
+        let parameters = Subject::of(network, emitting.0.clone(), &mut rng).parameters;
+        let mut numbers = |rows: &[ValueRow]| -> Vec<f32> {
+            let widths = rows.iter().flat_map(|row| &program.record(row.record).widths);
+            (0..widths.sum()).map(|_| rng.random_range(-1.0..1.0)).collect()
+        };
+        let (given, outputs) = (numbers(&forward.given), numbers(&back.given));
+        let mut cpu = Cpu::new(program.clone(), &parameters, level, Precision::F32).unwrap();
+        forward.wanted = written(&program, &forward).map(|row| (row, Want::Elements)).collect();
+        let host = [&given[..], &run(&mut cpu, &forward, &given), &outputs].concat();
+        let before = forward.wanted.iter().map(|&(row, _)| row);
+        let mut all = Plan {
+            given: forward.given.iter().copied().chain(before).collect(),
+            wanted: written(&program, &back).map(|row| (row, Want::Elements)).collect(),
+            ..back.clone()
+        };
+        all.given.extend(&back.given);
+        let expected = run(&mut cpu, &all, &host);
+        let device = Emulated::new(number as u32 + 1);
+        let loaded = Cuda::of_way(device, (program.clone(), Way::Back), &parameters);
+        let lacks = |error: &_| matches!(CudaError::of(error), Some(CudaError::NoCompiler { .. }));
+        let Some(mut cuda) = edbatch_testing::or_skip(loaded, lacks) else { return };
+        // Each launch has a different order of threads, blocks and jobs.
+        for _ in 0..2 {
+            let got = run(&mut cuda, &all, &host);
+            assert_same_bits(&got, &expected, || format!("{name} at {level}"));
         }
     }
 }
