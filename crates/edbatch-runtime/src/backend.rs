@@ -1,6 +1,8 @@
 //! The interface of backends: their inputs and their outputs.
 
+mod contributors;
 mod given;
+mod named_rows;
 mod squared_norm;
 mod state;
 mod step;
@@ -16,7 +18,9 @@ use edbatch_layout::{Lifetimes, Plan, Program, ValueRow, Want};
 use crate::kernels::{ArgMax, OutOfMemory, trial};
 use crate::rows::Rows;
 use crate::{ParameterError, Parameters, Precision, ThreadPool};
+pub use contributors::Contributors;
 pub use given::{Given, GivenPlace, StoredRow};
+pub use named_rows::NamedRows;
 pub use state::TrainingState;
 pub use step::{NotFiniteIn, StepResult, StepTimes, TrainingPart, TrainingStep};
 pub use training::{BackPart, Gradient, Gradients, OutputGradients, StillWanted, Training};

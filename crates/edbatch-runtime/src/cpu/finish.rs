@@ -1,6 +1,6 @@
 //! Completes the gradients of parameters, from the sums over all calls.
 
-use std::collections::HashMap;
+use std::mem::take;
 
 use edbatch_graph::{Kind, RowAdjoint, Table};
 use edbatch_layout::{Action, Operand, Plan, Step};
@@ -8,7 +8,7 @@ use edbatch_layout::{Action, Operand, Plan, Step};
 use super::sums::{Calls, SUMS, Sums, TableSums, zeros};
 use super::{Cpu, Slot};
 use crate::BackendError;
-use crate::backend::{Gradient, out_of_memory, reserve};
+use crate::backend::{Gradient, NamedRows, reserve};
 use crate::thread_pool::ThreadPool;
 
 impl Cpu {
@@ -56,17 +56,17 @@ impl Cpu {
         table: &Table,
         gradients: &mut [Gradient],
     ) -> Result<(), BackendError> {
-        if sums.rows.is_empty() {
+        if sums.named.rows().is_empty() {
             return Ok(());
         }
         let program = self.loaded.program.clone();
         let gradient =
             &mut gradients[table.parameter.expect("an index has no gradient").0 as usize];
         let Some(kind) = adjoint.cell else {
-            return add_rows(gradient, &sums.rows, sums.sums.chunks_exact(sums.stride));
+            return add_rows(gradient, sums.named.rows(), sums.sums.chunks_exact(sums.stride));
         };
         // The arena holds the sums of all rows, then the rows of the row adjoint.
-        let (calls, stride) = (sums.rows.len(), program.cell(kind).output_stride as usize);
+        let (calls, stride) = (sums.named.rows().len(), program.cell(kind).output_stride as usize);
         let plan = Plan {
             steps: vec![Step {
                 cell: kind,
@@ -79,7 +79,7 @@ impl Cpu {
                 Operand::Table { start: 0 },
                 Operand::Span { first: 0, stride: sums.stride as u32 },
             ],
-            rows: sums.rows.iter().map(|row| row * program.table_width(table)).collect(),
+            rows: sums.named.rows().iter().map(|row| row * program.table_width(table)).collect(),
             arena: sums.sums.len() + calls * stride,
             ..Plan::default()
         };
@@ -105,7 +105,7 @@ impl Cpu {
             let field = usize::from(field);
             let (offset, width) = (record.offsets[field] as usize, record.widths[field] as usize);
             let of_row = rows.iter().map(|&row| &arena[row as usize + offset..][..width]);
-            add_rows(gradient, &sums.rows, of_row)?;
+            add_rows(gradient, sums.named.rows(), of_row)?;
         }
         for sum in &adjoint.sums {
             match &mut gradients[sum.parameter().0 as usize] {
@@ -151,23 +151,20 @@ fn add_rows<'a>(
             Ok(())
         }),
         Gradient::Rows { rows: known, elements } => {
-            let all = known.len() + rows.len();
-            let mut index = HashMap::new();
-            index.try_reserve(all).map_err(|_| out_of_memory::<(u32, usize)>(all, SUMS))?;
-            index.extend(known.iter().copied().zip(0..));
-            rows.iter().try_for_each(|&row| {
+            let mut named = NamedRows::of(take(known))?;
+            let added = rows.iter().try_for_each(|&row| {
                 let from = from.next().expect("a gradient for each row");
-                let at = *index.entry(row).or_insert(known.len());
-                if at < known.len() {
-                    add(&mut elements[at * from.len()..][..from.len()], from);
-                    return Ok(());
+                let start = named.add(row)? * from.len();
+                if start < elements.len() {
+                    add(&mut elements[start..start + from.len()], from);
+                } else {
+                    reserve(elements, from.len(), SUMS)?;
+                    elements.extend_from_slice(from);
                 }
-                reserve(known, 1, SUMS)?;
-                reserve(elements, from.len(), SUMS)?;
-                known.push(row);
-                elements.extend_from_slice(from);
                 Ok(())
-            })
+            });
+            *known = named.into_rows();
+            added
         }
     }
 }

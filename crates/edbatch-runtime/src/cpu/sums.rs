@@ -1,12 +1,10 @@
 //! The gradients of parameters so far: sums over the calls of adjoint cells.
 
-use std::collections::HashMap;
-
-use edbatch_graph::{Cell, Kind, ParameterId, ParameterSum, RowAdjoint, TrainingNetwork};
+use edbatch_graph::{Kind, ParameterId, ParameterSum, RowAdjoint};
 use edbatch_layout::{CallSums, Program, TrainingPlan};
 
 use super::{Cancel, Slot};
-use crate::backend::{Gradient, Gradients, out_of_memory, reserve};
+use crate::backend::{Contributors, Gradient, Gradients, NamedRows, reserve};
 use crate::kernels::{Level, RowsMut, RowsRef, accumulate, outer};
 use crate::thread_pool::ClaimedPool;
 use crate::{BackendError, Bytes};
@@ -25,7 +23,7 @@ pub(super) struct Sums {
     /// The sum of the squares of `total`, once it is complete.
     pub(super) squared_norm: f64,
     /// By parameter: true if the only contribution is one sum over calls of a cell, which is then
-    /// added to `total` directly. This is the case for almost all parameters.
+    /// added to `total` directly.
     pub(super) is_direct: Vec<bool>,
     /// The memory in which row adjoints run.
     pub(super) slot: Slot,
@@ -43,10 +41,8 @@ pub(super) struct CellSums {
 /// Sums over all calls that name the same row of a table.
 #[derive(Debug)]
 pub(super) struct TableSums {
-    /// The distinct rows, in the order in which they were named.
-    pub(super) rows: Vec<u32>,
-    /// For each row: its index in `rows`.
-    index: HashMap<u32, u32>,
+    /// The distinct rows.
+    pub(super) named: NamedRows,
     /// The sums of each row, `stride` apart.
     pub(super) sums: Vec<f32>,
     pub(super) stride: usize,
@@ -78,8 +74,8 @@ impl Sums {
             };
             let fields = from.zip(to).map(|((from, width), to)| [from, to as usize, width]);
             let fields = fields.collect();
-            let (rows, index, sums) = (Vec::new(), HashMap::new(), Vec::new());
-            Some(TableSums { rows, index, sums, stride, fields })
+            let (named, sums) = (NamedRows::default(), Vec::new());
+            Some(TableSums { named, sums, stride, fields })
         };
         let cells = training.adjoints.iter().map(|adjoint| {
             let adjoint = adjoint.as_ref()?;
@@ -90,9 +86,11 @@ impl Sums {
         let initial = network.initial_values().iter();
         let initial =
             initial.map(|value| vec![[const { Vec::new() }; 2]; value.parameters.len()]).collect();
-        let contributors = contributors(training);
-        let total = Gradients { parameters: empty_gradients(training, &contributors) };
-        let is_direct = contributors.iter().map(Contributors::is_one_cell).collect();
+        let contributors = Contributors::all(training);
+        let gradients = contributors.iter().zip(&training.trained);
+        let gradients = gradients.map(|(of, &is_trained)| of.empty_gradient(is_trained));
+        let total = Gradients { parameters: gradients.collect() };
+        let is_direct = contributors.iter().map(Contributors::is_direct).collect();
         let (cells, squared_norm, slot) = (cells.collect(), 0.0, Slot::default());
         Some(Self { cells, initial, total, squared_norm, is_direct, slot })
     }
@@ -101,8 +99,7 @@ impl Sums {
         for cell in self.cells.iter_mut().flatten() {
             cell.parameters.iter_mut().for_each(Vec::clear);
             for table in cell.tables.iter_mut().flatten() {
-                table.rows.clear();
-                table.index.clear();
+                table.named.clear();
                 table.sums.clear();
             }
         }
@@ -194,20 +191,10 @@ pub(super) fn zeros(sum: &mut Vec<f32>, elements: usize) -> Result<(), BackendEr
 impl TableSums {
     /// Adds what an adjoint call contributes to a row of the table.
     fn add(&mut self, named: u32, adjoint: &[f32]) -> Result<(), BackendError> {
-        let next = self.rows.len() as u32;
-        let index = match self.index.get(&named) {
-            Some(&index) => index as usize,
-            None => {
-                zeros(&mut self.sums, (self.rows.len() + 1) * self.stride)?;
-                reserve(&mut self.rows, 1, SUMS)?;
-                self.index
-                    .try_reserve(1)
-                    .map_err(|_| out_of_memory::<u64>(self.rows.len(), SUMS))?;
-                self.rows.push(named);
-                self.index.insert(named, next);
-                next as usize
-            }
-        };
+        let index = self.named.add(named)?;
+        if self.sums.len() == index * self.stride {
+            zeros(&mut self.sums, (index + 1) * self.stride)?;
+        }
         let sums = &mut self.sums[index * self.stride..][..self.stride];
         for &[from, to, width] in &self.fields {
             let to = sums[to..][..width].iter_mut();
@@ -289,54 +276,4 @@ impl Calls<'_> {
         }
         Ok(())
     }
-}
-
-/// The contributors to the gradient of a parameter.
-#[derive(Clone, Copy, Default)]
-struct Contributors {
-    /// The number of sums over calls of cells.
-    cells: u32,
-    /// True if row adjoints or an initial value contribute.
-    others: bool,
-    /// True if a table reads the parameter row by row.
-    is_table: bool,
-}
-
-impl Contributors {
-    fn is_one_cell(&self) -> bool {
-        self.cells == 1 && !self.others && !self.is_table
-    }
-}
-
-fn contributors(training: &TrainingNetwork) -> Vec<Contributors> {
-    let network = &training.network;
-    let mut all = vec![Contributors::default(); network.parameters().len()];
-    for adjoint in training.adjoints.iter().flatten() {
-        for sum in &adjoint.sums {
-            all[sum.parameter().0 as usize].cells += 1;
-        }
-        for sum in adjoint.tables.iter().flatten().flat_map(|table| &table.sums) {
-            all[sum.parameter().0 as usize].others = true;
-        }
-    }
-    for parameter in network.initial_values().iter().flat_map(|initial| &initial.parameters) {
-        all[parameter.0 as usize].others = true;
-    }
-    let tables = network.cells().iter().flat_map(Cell::tables);
-    for parameter in tables.filter_map(|table| table.parameter) {
-        all[parameter.0 as usize].is_table = true;
-    }
-    all
-}
-
-/// Returns zero gradients. A table that is read only row by row has the gradients of some rows.
-fn empty_gradients(training: &TrainingNetwork, all: &[Contributors]) -> Vec<Gradient> {
-    let gradient = |(&is_trained, of): (&bool, &Contributors)| match is_trained {
-        false => Gradient::None,
-        true if of.is_table && of.cells == 0 && !of.others => {
-            Gradient::Rows { rows: vec![], elements: vec![] }
-        }
-        true => Gradient::Whole(vec![]),
-    };
-    training.trained.iter().zip(all).map(gradient).collect()
 }
