@@ -75,9 +75,10 @@ impl<D: Device> Cuda<D> {
         device: D,
         of: (Arc<Program>, Way),
         parameters: &Parameters,
+        options: &CudaOptions,
     ) -> Result<Self, BackendError> {
         let parameters = parameters.for_network(of.0.network())?;
-        let loaded = Loaded::of(Arc::new(device), of, &parameters, &CudaOptions::new())?;
+        let loaded = Loaded::of(Arc::new(device), of, &parameters, options)?;
         let loaded = Arc::new(loaded);
         let devices = Devices { loaded: vec![loaded.clone()], next: AtomicUsize::new(1) };
         Ok(Self::on(loaded, Arc::new(devices)))

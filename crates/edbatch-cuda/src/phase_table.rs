@@ -30,7 +30,7 @@ pub(crate) enum Way {
 
 impl Way {
     /// Returns the pass that runs a cell.
-    fn of(program: &Program, kind: Kind) -> Self {
+    pub(crate) fn of(program: &Program, kind: Kind) -> Self {
         let is_adjoint = |training: &Arc<TrainingNetwork>| training.adjoints.len() <= kind.index();
         if program.training().is_some_and(is_adjoint) { Self::Back } else { Self::Forward }
     }

@@ -14,7 +14,7 @@
 
 use std::ops::Range;
 
-use edbatch_graph::{Kind, Network};
+use edbatch_graph::Kind;
 use edbatch_layout::{CellPart, CellStep, Program};
 
 use super::device::{AHEAD_BYTES, ROW_BYTES};
@@ -38,7 +38,7 @@ pub(crate) fn recurrent(program: &Program, table: &PhaseTable) -> Vec<(usize, us
     let mut found = Vec::new();
     for (phase, entry) in table.entries().iter().enumerate() {
         // A prologue does not run in many waves.
-        if entry.part == CellPart::Prologue || !may_read_its_own(program.network(), entry.cell) {
+        if entry.part == CellPart::Prologue || !may_read_its_own(program, entry.cell) {
             continue;
         }
         let cell = program.part(entry.cell, entry.part).expect("it has phases");
@@ -51,8 +51,12 @@ pub(crate) fn recurrent(program: &Program, table: &PhaseTable) -> Vec<(usize, us
     found
 }
 
-/// Returns true if calls of a cell may depend on other calls of the same cell.
-fn may_read_its_own(network: &Network, kind: Kind) -> bool {
+/// Returns true if calls of a cell may depend on other calls of the same cell. Adjoints depend on
+/// each other as their cells do, in reverse order.
+fn may_read_its_own(program: &Program, kind: Kind) -> bool {
+    let network = program.network();
+    let is_own = |&forward: &Kind| program.adjoint(forward).is_some_and(|it| it.cell == kind);
+    let kind = (0..network.cells().len()).map(Kind::new).find(is_own).unwrap_or(kind);
     let reads = |kind: usize| network.cells()[kind].ports().iter().map(|port| port.record);
     let mut known = vec![false; network.cells().len()];
     let mut open = vec![kind.index()];

@@ -7,7 +7,7 @@ use edbatch_layout::{CellStep, Program};
 
 use super::{Functions, PhaseWriter};
 use crate::operations::{constant, value};
-use crate::phase_table::PhaseTable;
+use crate::phase_table::{PhaseTable, Way};
 use crate::shapes::{MAX_SIGNATURES, shapes};
 use crate::unit_tile::{Line, Load, UnitTile, Value};
 use crate::weights::WeightLayout;
@@ -42,7 +42,10 @@ impl Tiles {
         };
         tiles.sort_by_key(|tile| std::cmp::Reverse(terms(tile)));
         tiles.truncate(MAX_SIGNATURES);
-        let shapes = shapes(tiles.len());
+        // Tiles of adjoints have more products, and so take more registers.
+        let is_back =
+            table.entries().first().is_some_and(|it| Way::of(program, it.cell) == Way::Back);
+        let shapes = shapes(tiles.len() + usize::from(is_back));
         tiles.iter_mut().flat_map(|(_, phases)| phases).for_each(|tile| tile.shapes = shapes);
         Self(tiles)
     }

@@ -8,6 +8,7 @@ use edbatch_graph::{Dag, Network, NodeId, training_network};
 use edbatch_layout::{
     Lifetimes, MiniBatch, Plan, Planner, Program, TrainingPlan, ValueRow, Want, check_training,
 };
+use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Given, Part, Precision, Rows};
 use edbatch_testing::Subject;
 use edbatch_testing::networks::Random;
@@ -21,7 +22,7 @@ use crate::device::{Device, Source};
 use crate::emulated::Emulated;
 use crate::loaded::{CompiledKernels, Generated};
 use crate::phase_table::Way;
-use crate::{CudaError, CudaOptions, check_phases, check_training_waves, phases, waves};
+use crate::{CudaError, CudaOptions, Driver, check_phases, check_training_waves, phases, waves};
 
 /// The graphs of the nine models, and of random networks, whose loss depends on some of the values.
 fn subjects() -> impl Iterator<Item = (String, Emitting)> {
@@ -156,10 +157,15 @@ fn sources(program: &Program) -> [Source; 2] {
     })
 }
 
-/// The bounds of forward kernels without unit tiles hold for the kernels of adjoints.
+/// The bounds of forward kernels hold for the kernels of adjoints.
 #[test]
 fn kernels_of_adjoints_compile_for_hopper() {
     for (name, (graph, _)) in graphs(256, Stop::AtEnd).unwrap() {
+        // The one that takes the most registers, and one without unit tiles.
+        let is_edge = ["bilstm_tagger_char", "tree_lstm"].contains(&name);
+        if !is_edge && !edbatch_testing::all_cases() {
+            continue;
+        }
         let [_, back] = sources(&for_training(graph.network()));
         let compiled = CompiledKernels::of(&back, "sm_90", None);
         let Some(kernels) = compiled_or_skip(compiled) else { return };
@@ -167,7 +173,7 @@ fn kernels_of_adjoints_compile_for_hopper() {
         println!("{name}: {usage}; {} lines, {} bytes", kernels.longest_function, kernels.bytes);
         assert_eq!(usage.spilled, 0, "{name}");
         assert!(usage.registers <= 255 && usage.stack <= 128, "{name}: {usage}");
-        assert!((100..=5_000).contains(&kernels.longest_function), "{name}");
+        assert!((100..=30_000).contains(&kernels.longest_function), "{name}");
         assert!(kernels.bytes <= 1 << 20, "{name}: {} bytes", kernels.bytes);
     }
 }
@@ -204,40 +210,65 @@ fn run(backend: &mut dyn Backend, plan: &Plan, host: &[f32]) -> Vec<f32> {
     fields.flatten().copied().collect()
 }
 
-/// The CPU runs forward. Then it and the device run the same way back, over the same rows.
+/// The CPU runs forward. Then it and the device run the same backward plan, over the same rows.
+/// Returns the number of phases with unit tiles, or `None` without a compiler.
+fn check_back(level: Level, seed: u32, (name, emitting): &(String, Emitting)) -> Option<usize> {
+    let program = Arc::new(for_training(emitting.0.network()));
+    let (TrainingPlan { mut forward, back, .. }, _) = planned(&program, emitting);
+    let (network, mut rng) = (emitting.0.network().clone(), Random::seed_from_u64(seed.into()));
+    let parameters = Subject::of(network, emitting.0.clone(), &mut rng).parameters;
+    let mut numbers = |rows: &[ValueRow]| -> Vec<f32> {
+        let widths = rows.iter().flat_map(|row| &program.record(row.record).widths);
+        (0..widths.sum()).map(|_| rng.random_range(-1.0..1.0)).collect()
+    };
+    let (given, outputs) = (numbers(&forward.given), numbers(&back.given));
+    let mut cpu = Cpu::new(program.clone(), &parameters, level, Precision::F32).unwrap();
+    forward.wanted = written(&program, &forward).map(|row| (row, Want::Elements)).collect();
+    let host = [&given[..], &run(&mut cpu, &forward, &given), &outputs].concat();
+    let before = forward.wanted.iter().map(|&(row, _)| row);
+    let mut all = Plan {
+        given: forward.given.iter().copied().chain(before).collect(),
+        wanted: written(&program, &back).map(|row| (row, Want::Elements)).collect(),
+        ..back.clone()
+    };
+    all.given.extend(&back.given);
+    let expected = run(&mut cpu, &all, &host);
+    let driver = [Driver::Teams, Driver::Barriers][seed as usize % 2];
+    let (options, of) = (CudaOptions::new().driver(driver), (program.clone(), Way::Back));
+    let loaded = Cuda::of_way(Emulated::new(seed + 1), of, &parameters, &options);
+    let lacks = |error: &_| matches!(CudaError::of(error), Some(CudaError::NoCompiler { .. }));
+    let mut cuda = edbatch_testing::or_skip(loaded, lacks)?;
+    // Each launch has a different order of threads, blocks and jobs.
+    for _ in 0..2 {
+        let got = run(&mut cuda, &all, &host);
+        assert_same_bits(&got, &expected, || format!("{name} at {level}"));
+    }
+    Some(cuda.loaded.placed().placement.places.iter().flatten().count())
+}
+
 #[test]
 fn rows_of_adjoints_have_the_bits_of_the_cpu() {
     let Some(&level) = levels().first() else { return };
-    let most = if edbatch_testing::all_cases() { 57 } else { 13 };
-    for (number, (name, emitting)) in (0..).zip(subjects().take(most)) {
-        let program = Arc::new(for_training(emitting.0.network()));
-        let (TrainingPlan { mut forward, back, .. }, _) = planned(&program, &emitting);
-        let (network, mut rng) = (emitting.0.network().clone(), Random::seed_from_u64(number));
-        let parameters = Subject::of(network, emitting.0.clone(), &mut rng).parameters;
-        let mut numbers = |rows: &[ValueRow]| -> Vec<f32> {
-            let widths = rows.iter().flat_map(|row| &program.record(row.record).widths);
-            (0..widths.sum()).map(|_| rng.random_range(-1.0..1.0)).collect()
-        };
-        let (given, outputs) = (numbers(&forward.given), numbers(&back.given));
-        let mut cpu = Cpu::new(program.clone(), &parameters, level, Precision::F32).unwrap();
-        forward.wanted = written(&program, &forward).map(|row| (row, Want::Elements)).collect();
-        let host = [&given[..], &run(&mut cpu, &forward, &given), &outputs].concat();
-        let before = forward.wanted.iter().map(|&(row, _)| row);
-        let mut all = Plan {
-            given: forward.given.iter().copied().chain(before).collect(),
-            wanted: written(&program, &back).map(|row| (row, Want::Elements)).collect(),
-            ..back.clone()
-        };
-        all.given.extend(&back.given);
-        let expected = run(&mut cpu, &all, &host);
-        let device = Emulated::new(number as u32 + 1);
-        let loaded = Cuda::of_way(device, (program.clone(), Way::Back), &parameters);
-        let lacks = |error: &_| matches!(CudaError::of(error), Some(CudaError::NoCompiler { .. }));
-        let Some(mut cuda) = edbatch_testing::or_skip(loaded, lacks) else { return };
-        // Each launch has a different order of threads, blocks and jobs.
-        for _ in 0..2 {
-            let got = run(&mut cuda, &all, &host);
-            assert_same_bits(&got, &expected, || format!("{name} at {level}"));
+    let most = if edbatch_testing::all_cases() { 48 } else { 4 };
+    let random = subjects().filter(|(name, _)| name.starts_with("random"));
+    for (seed, subject) in (0..).zip(random.take(most)) {
+        if check_back(level, seed, &subject).is_none() {
+            return;
         }
     }
+}
+
+/// Products of a state's gradient run as unit tiles if they are at most four, with equal numbers of
+/// columns. The tiles wait for rows of each other, or blocks meet at barriers.
+#[test]
+fn unit_tiles_of_adjoints_have_the_bits_of_the_cpu() {
+    let Some(&level) = levels().first() else { return };
+    let mut got = String::new();
+    for (seed, (name, emitting)) in (0..).zip(graphs(64, Stop::Forced([0; 5].into())).unwrap()) {
+        let Some(tiles) = check_back(level, seed, &(name.into(), emitting)) else { return };
+        write!(got, "{name} {tiles}, ").unwrap();
+    }
+    let expected = "tree_lstm 0, tree_lstm_2type 0, tree_gru 2, mv_rnn 0, bilstm_tagger 3, \
+                    bilstm_tagger_char 3, lstm_nmt 2, lattice_lstm 0, lattice_gru 2, ";
+    assert_eq!(got, expected);
 }
