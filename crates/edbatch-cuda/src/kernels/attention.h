@@ -142,7 +142,7 @@ DEVICE void attend_back(const Block& block, u32 count, u32 columns, Score score,
 
 // The gradient of attention with respect to the query; then for each head the logarithm of the sum
 // of its scores' exponentials, then for each head the product of the gradient and the result.
-// `gradient` is that of the result. Keys of `depth` columns a head begin at column `keys` of each
+// `gradient` is the result's gradient. Keys of `depth` columns a head begin at column `keys` of each
 // value, and values of `columns` columns a head at column `values`.
 CALLED void attention_back(Block block, Job j, u32 operand, Rows query, Rows gradient, u32 keys,
                            u32 depth, u32 values, u32 columns, u32 heads, Own to) {

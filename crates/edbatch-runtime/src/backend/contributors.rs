@@ -6,10 +6,10 @@ use super::Gradient;
 
 /// The contributors to the gradient of a parameter.
 ///
-/// Backends add contributions in the same order, so that gradients have the same bits: sums over
-/// calls, cell by cell and for each cell in the order of its adjoint's sums; after those of a cell,
-/// the rows of its tables and the sums of their row adjoints; then the initial values. The first
-/// contribution is copied, but rows of tables are added to zeros.
+/// Backends add contributions in the same order, so that gradients have the same bits. Cell by cell
+/// these are the sums over calls, in the order of the adjoint's sums, then the rows of the cell's
+/// tables and the sums of their row adjoints. The initial values are last. The first contribution
+/// is copied, but rows of tables are added to zeros.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Contributors {
     /// The number of sums over calls of cells.
@@ -90,7 +90,7 @@ mod tests {
             let [h] = cell.one("child", state);
             vec![cell.parameter("twice", &[3, 3]).matmul(h)]
         });
-        [leaf, node, root].map(Result::unwrap);
+        assert!([leaf, node, root].iter().all(Result::is_ok));
         let training = training_network(&network, |_| true, |_| false).unwrap();
         let all = Contributors::all(&training);
         let of = |name: &str| {

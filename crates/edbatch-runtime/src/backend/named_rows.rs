@@ -6,7 +6,7 @@ use super::{BackendError, out_of_memory, reserve};
 
 /// The distinct rows of a table, in the order in which they are named first.
 ///
-/// The gradients of a table's rows have this order, on every backend: that of the calls, over all
+/// The gradients of a table's rows have this order on every backend: the order of calls, over all
 /// parts of a mini-batch.
 #[derive(Clone, Debug, Default)]
 pub struct NamedRows {
