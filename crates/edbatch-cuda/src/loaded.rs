@@ -32,7 +32,7 @@ pub(super) struct Loaded<D: Device> {
     pub(super) folded: Option<D::Memory>,
     /// The bytes of weights and folded tables.
     pub(super) weight_bytes: usize,
-    /// What plans have shown so far, and the placement that follows.
+    /// The placer with all that plans have shown so far, and its placement.
     placed: RwLock<(Placer, Arc<Placed<D>>)>,
     driver: Driver,
 }

@@ -27,7 +27,7 @@ use super::unit_tile::UnitTile;
 /// cells on blocks follows from the plans so far.
 #[derive(Clone, Debug)]
 pub struct DeviceModel {
-    /// What plans have shown so far, and the placement that follows.
+    /// The placer with all that plans have shown so far, and its placement.
     placer: Placer,
     placed: Placed,
 }

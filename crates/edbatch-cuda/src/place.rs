@@ -116,7 +116,7 @@ pub(crate) struct Placer {
     pub(crate) shared_bytes: usize,
     /// The only shape of all tiles, if there is one.
     pub(crate) shape: Option<u32>,
-    /// What the cells have read in plans.
+    /// The cells that each cell has read in plans.
     pub(crate) reads: Reads,
 }
 
