@@ -2,10 +2,10 @@
 
 mod contributors;
 mod given;
+mod gradients;
 mod named_rows;
 mod squared_norm;
 mod state;
-mod step;
 mod training;
 mod update;
 
@@ -20,10 +20,13 @@ use crate::rows::Rows;
 use crate::{ParameterError, Parameters, Precision, ThreadPool};
 pub use contributors::Contributors;
 pub use given::{Given, GivenPlace, StoredRow};
+pub use gradients::{Gradient, Gradients};
 pub use named_rows::NamedRows;
 pub use state::TrainingState;
-pub use step::{NotFiniteIn, StepResult, StepTimes, TrainingPart, TrainingStep};
-pub use training::{BackPart, Gradient, Gradients, OutputGradients, StillWanted, Training};
+pub use training::{
+    BackPart, NotFiniteIn, OutputGradients, StepResult, StepTimes, StillWanted, Training,
+    TrainingPart, TrainingStep,
+};
 pub use update::{Clipping, Update, UpdateRule};
 
 /// Runs plans over arenas of f32 elements.

@@ -1,16 +1,13 @@
 //! The interface of backends that compute gradients.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use edbatch_graph::Network;
+use edbatch_graph::ParameterId;
 use edbatch_layout::TrainingPlan;
 
-use super::squared_norm::squared_norm;
-use super::{
-    Backend, BackendError, Rows, StepResult, TrainingState, TrainingStep, Update, try_memory,
-};
+use super::{Backend, BackendError, Gradients, Part, Rows, TrainingState, Update};
 
 /// The gradients of a mini-batch. [`Backend::training`](super::Backend::training) returns it for a
 /// program [for training](edbatch_layout::Program::for_training).
@@ -154,142 +151,127 @@ pub enum OutputGradients<'a> {
     },
 }
 
-/// The gradient of a parameter.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Gradient {
-    /// It is not trained.
-    None,
-    /// The gradients of all elements, row-major.
-    Whole(Vec<f32>),
-    /// The gradients of some rows of a table; the others are zero.
-    Rows {
-        /// The rows, in the order in which the mini-batch names them first.
-        rows: Vec<u32>,
-        /// The elements of these rows.
-        elements: Vec<f32>,
-    },
+/// The parts of a mini-batch, or some of them, and the update after the last one.
+#[derive(Clone, Copy, Debug)]
+pub struct TrainingStep<'a> {
+    /// The parts, in the order of their inputs.
+    pub parts: &'a [TrainingPart<'a>],
+    /// The loss of earlier parts of the mini-batch, to which the losses of the inputs are added.
+    pub loss: f64,
+    /// The update, unless other parts of the mini-batch follow.
+    pub update: Option<Update<'a>>,
 }
 
-/// The gradients of all parameters of a network, by [`ParameterId`](edbatch_graph::ParameterId).
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Gradients {
-    /// One for each parameter.
-    pub parameters: Vec<Gradient>,
+/// A part of a mini-batch, for both ways.
+#[derive(Clone, Copy, Debug)]
+pub struct TrainingPart<'a> {
+    /// Its forward pass.
+    pub forward: Part<'a>,
+    /// Its backward pass, in the same slot.
+    pub back: BackPart<'a>,
+    /// The ends of the wanted values of each input, among those of the part.
+    pub ends: &'a [u32],
 }
 
-impl Gradients {
-    /// Returns the gradients of all elements of all parameters, row-major. Zeros where a parameter
-    /// is not trained or a row was not read.
-    #[must_use]
-    pub fn to_dense(&self, network: &Network) -> Vec<Vec<f32>> {
-        let dense = |(gradient, elements): (&Gradient, usize)| match gradient {
-            Gradient::None => vec![0.0; elements],
-            Gradient::Whole(values) => values.clone(),
-            Gradient::Rows { rows, elements: values } => {
-                let mut dense = vec![0.0; elements];
-                let width = values.len().checked_div(rows.len()).unwrap_or(0);
-                for (&row, values) in rows.iter().zip(values.chunks_exact(width.max(1))) {
-                    dense[row as usize * width..][..width].copy_from_slice(values);
-                }
-                dense
-            }
+/// The result of a step.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct StepResult {
+    /// The loss of the mini-batch so far.
+    pub loss: f64,
+    /// The number of terms of the loss of these parts: wanted values that have a gradient.
+    pub terms: u64,
+    /// The sum of the squares of all gradients, if the step has an update.
+    pub squared_norm: f64,
+    /// The first loss or gradient that is not finite. Then no parameter has changed.
+    pub not_finite: Option<NotFiniteIn>,
+    /// The times of the parts of the step.
+    pub times: StepTimes,
+}
+
+/// A loss or a gradient that is not finite.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotFiniteIn {
+    /// The loss of an input, counted over all parts of the step.
+    Input(u32),
+    /// The gradient of a parameter.
+    Parameter(ParameterId),
+}
+
+/// The times of the parts of a step. A backend that runs them at once has all of it in `forward`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StepTimes {
+    /// Running batches forward.
+    pub forward: Duration,
+    /// Running batches back.
+    pub back: Duration,
+    /// Summing the gradients of parameters.
+    pub sums: Duration,
+    /// Updating the parameters.
+    pub update: Duration,
+}
+
+impl TrainingStep<'_> {
+    /// Runs the step by the other methods of a backend.
+    fn run(&self, backend: &mut (impl Training + ?Sized)) -> Result<StepResult, BackendError> {
+        let mut result = StepResult { loss: self.loss, ..StepResult::default() };
+        let StepTimes { forward, back, sums, update } = &mut result.times;
+        let parts: Vec<Part<'_>> = self.parts.iter().map(|part| part.forward).collect();
+        timed(forward, || backend.run(&parts))?;
+        let (mut losses, parts) = (Vec::new(), self.parts.iter().map(|part| part.back));
+        let parts: Vec<BackPart<'_>> = parts.collect();
+        timed(back, || backend.run_back(&parts, &mut losses))?;
+        let not_finite = self.add_losses(&losses, &mut result.loss);
+        if not_finite.is_some() {
+            return Ok(StepResult { not_finite, ..result });
+        }
+        let terms = parts.iter().map(|part| part.plan.gradient_of.iter().flatten().count() as u64);
+        result.terms = terms.sum();
+        let plans: Vec<_> = parts.iter().map(|part| (part.slot, part.plan)).collect();
+        timed(sums, || backend.add_sums(&plans))?;
+        let Some(of_step) = &self.update else { return Ok(result) };
+        result.squared_norm = match of_step.gradients {
+            Some(gradients) => gradients.squared_norm(),
+            None => timed(sums, || backend.finish())?,
         };
-        let elements = network.parameters().iter().map(|parameter| parameter.elements());
-        self.parameters.iter().zip(elements).map(dense).collect()
+        if !result.squared_norm.is_finite() {
+            let own;
+            let gradients = match of_step.gradients {
+                Some(gradients) => gradients,
+                None => {
+                    own = backend.gradients()?;
+                    &own
+                }
+            };
+            let not_finite = gradients.not_finite().map(NotFiniteIn::Parameter);
+            return Ok(StepResult { not_finite, ..result });
+        }
+        timed(update, || backend.update(of_step))?;
+        Ok(result)
     }
 
-    /// Returns a copy.
-    ///
-    /// # Errors
-    /// If memory cannot be allocated.
-    pub fn try_clone(&self) -> Result<Self, BackendError> {
-        let elements = self.parameters.iter().map(|gradient| 2 * gradient.elements().len());
-        try_memory(size_of::<f32>() * elements.sum::<usize>(), "a copy of the gradients")?;
-        Ok(self.clone())
-    }
-
-    /// Adds other gradients of the same network, parameter by parameter.
-    pub fn add(&mut self, other: &Self) {
-        let pairs = self.parameters.iter_mut().zip(&other.parameters);
-        pairs.for_each(|(to, from)| to.add(from));
-    }
-
-    /// Returns the sum of the squares of all elements, in float64. Each 1,024 elements of a
-    /// parameter have 16 partial sums, by index mod 16, which are added up in order; the sums of
-    /// all parameters, one after another, are added in the same way, until one is left.
-    #[must_use]
-    pub fn squared_norm(&self) -> f64 {
-        squared_norm(self.parameters.iter().map(Gradient::elements))
+    /// Adds the losses of all inputs to a sum. Returns the first input whose loss is not finite.
+    fn add_losses(&self, losses: &[f64], to: &mut f64) -> Option<NotFiniteIn> {
+        let mut losses = losses.iter();
+        let mut input = 0;
+        for part in self.parts {
+            let mut from = 0;
+            for &end in part.ends {
+                let loss: f64 = losses.by_ref().take((end - from) as usize).sum();
+                if !loss.is_finite() {
+                    return Some(NotFiniteIn::Input(input));
+                }
+                *to += loss;
+                (input, from) = (input + 1, end);
+            }
+        }
+        None
     }
 }
 
-impl Gradient {
-    /// Adds another gradient of the same parameter. Rows that only `other` has are appended, in its
-    /// order.
-    ///
-    /// Sums of several processes, added in the same order everywhere, have the same bits
-    /// everywhere.
-    pub fn add(&mut self, other: &Self) {
-        let sum = |to: &mut [f32], from: &[f32]| {
-            to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
-        };
-        match (&mut *self, other) {
-            (_, Self::None) => {}
-            (Self::None, _) => self.clone_from(other),
-            (Self::Whole(to), Self::Whole(from)) => sum(to, from),
-            (Self::Whole(to), Self::Rows { .. }) => {
-                for (row, from) in other.rows() {
-                    sum(&mut to[row as usize * from.len()..], from);
-                }
-            }
-            (Self::Rows { .. }, Self::Whole(_)) => {
-                let mut whole = other.clone();
-                whole.add(self);
-                *self = whole;
-            }
-            (Self::Rows { rows, elements }, Self::Rows { .. }) => {
-                let mut index: HashMap<u32, usize> = rows.iter().copied().zip(0..).collect();
-                for (row, from) in other.rows() {
-                    let at = *index.entry(row).or_insert(rows.len());
-                    if at == rows.len() {
-                        rows.push(row);
-                        elements.extend_from_slice(from);
-                    } else {
-                        sum(&mut elements[at * from.len()..][..from.len()], from);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Removes the elements, and keeps the memory.
-    pub(crate) fn clear(&mut self) {
-        match self {
-            Self::None => {}
-            Self::Whole(elements) => elements.clear(),
-            Self::Rows { rows, elements } => {
-                rows.clear();
-                elements.clear();
-            }
-        }
-    }
-
-    /// Returns the rows that have gradients of their own, each with its gradient.
-    fn rows(&self) -> impl Iterator<Item = (u32, &[f32])> {
-        let (rows, elements) = match self {
-            Self::Rows { rows, elements } => (rows.as_slice(), elements.as_slice()),
-            _ => (&[][..], &[][..]),
-        };
-        let width = elements.len().checked_div(rows.len()).unwrap_or(0);
-        rows.iter().copied().zip(elements.chunks_exact(width.max(1)))
-    }
-
-    /// Returns all elements that are stored.
-    #[must_use]
-    pub fn elements(&self) -> &[f32] {
-        match self {
-            Self::None => &[],
-            Self::Whole(elements) | Self::Rows { elements, .. } => elements,
-        }
-    }
+/// Calls a function, and adds the time that it took.
+fn timed<T>(time: &mut Duration, run: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let done = run();
+    *time += start.elapsed();
+    done
 }
