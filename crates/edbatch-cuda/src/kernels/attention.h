@@ -3,6 +3,33 @@
 #pragma once
 #include "steps.h"
 
+// Runs of `most` values, whose numbers fit in shared memory: each(i, j) of each value j, i-th of its
+// run, on all threads; then all(first, run) in a single thread.
+template <class Each, class All>
+DEVICE void each_run(const Block& block, u32 count, u32 most, Each each, All all) {
+    for (u32 first = 0; first < count; first += most) {
+        u32 run = count - first < most ? count - first : most;
+        block.superstep([&](u32 t) {
+            for (u32 i = t; i < run; i += THREADS) each(i, first + i);
+        });
+        block.superstep([&](u32 t) {
+            if (t == 0) all(first, run);
+        });
+    }
+}
+
+// Finds the maximum of all scores.
+template <class Score>
+DEVICE void find_max(const Block& block, u32 count, u32 most, Score score, float* scores,
+                     float* max) {
+    each_run(block, count, most, [&](u32 i, u32 j) { scores[i] = score(j); },
+             [&](u32 first, u32 run) {
+                 float found = first == 0 ? from_bits(0xff800000u) : *max;
+                 for (u32 i = 0; i < run; ++i) found = scores[i] <= found ? found : scores[i];
+                 *max = found;
+             });
+}
+
 // Computes one head of one call with all threads of a block: calls write(c, the sum of value(j, c)
 // over the `count` values, weighted by the softmax of score(j)) for c in 0..columns. `written(c)`
 // reads what the same thread wrote. Scores are computed in runs that fit in shared memory: first
@@ -14,18 +41,7 @@ DEVICE void attend(const Block& block, u32 count, u32 columns, Score score, Valu
     float* weights = block.shared();
     float* max = block.shared() + RUN;
     float* sum = block.shared() + RUN + 1;
-    for (u32 first = 0; first < count; first += RUN) {
-        u32 run = count - first < RUN ? count - first : RUN;
-        block.superstep([&](u32 t) {
-            for (u32 j = t; j < run; j += THREADS) weights[j] = score(first + j);
-        });
-        block.superstep([&](u32 t) {
-            if (t != 0) return;
-            float most = first == 0 ? from_bits(0xff800000u) : *max;
-            for (u32 j = 0; j < run; ++j) most = weights[j] <= most ? most : weights[j];
-            *max = most;
-        });
-    }
+    find_max(block, count, RUN, score, weights, max);
     for (u32 first = 0; first < count; first += RUN) {
         u32 run = count - first < RUN ? count - first : RUN;
         bool last = first + run == count;
@@ -86,39 +102,22 @@ DEVICE void attend_back(const Block& block, u32 count, u32 columns, Score score,
     constexpr u32 RUN = (ROWS - 3) / 2;
     float *p = block.shared(), *products = p + RUN;
     float *max = products + RUN, *sum = max + 1, *d = max + 2;
-    // Scores are computed in runs that fit in shared memory. In each pass, `each(j)` of all scores
-    // of a run is followed by `all(run)` in a single thread.
-    auto pass = [&](auto each, auto all) {
-        for (u32 first = 0; first < count; first += RUN) {
-            u32 run = count - first < RUN ? count - first : RUN;
-            block.superstep([&](u32 t) {
-                for (u32 j = t; j < run; j += THREADS) each(j, first + j);
-            });
-            block.superstep([&](u32 t) {
-                if (t == 0) all(first, run);
-            });
-        }
-    };
     auto exponential = [&](u32 j) { return exp_(sub(score(j), *max)); };
-    pass([&](u32 j, u32 of) { p[j] = score(of); },
-         [&](u32 first, u32 run) {
-             float most = first == 0 ? from_bits(0xff800000u) : *max;
-             for (u32 j = 0; j < run; ++j) most = p[j] <= most ? most : p[j];
-             *max = most;
-         });
-    pass([&](u32 j, u32 of) { p[j] = exponential(of); },
-         [&](u32 first, u32 run) {
-             float all = first == 0 ? 0.0f : *sum;
-             for (u32 j = 0; j < run; ++j) all = add(all, p[j]);
-             *sum = all;
-         });
-    pass([&](u32 j, u32 of) { p[j] = div_(exponential(of), *sum), products[j] = product(of); },
-         [&](u32 first, u32 run) {
-             // The CPU's sum begins with -0.
-             float all = first == 0 ? -0.0f : *d;
-             for (u32 j = 0; j < run; ++j) all = add(all, mul(p[j], products[j]));
-             *d = all;
-         });
+    find_max(block, count, RUN, score, p, max);
+    each_run(block, count, RUN, [&](u32 i, u32 j) { p[i] = exponential(j); },
+             [&](u32 first, u32 run) {
+                 float all = first == 0 ? 0.0f : *sum;
+                 for (u32 i = 0; i < run; ++i) all = add(all, p[i]);
+                 *sum = all;
+             });
+    each_run(block, count, RUN,
+             [&](u32 i, u32 j) { p[i] = div_(exponential(j), *sum), products[i] = product(j); },
+             [&](u32 first, u32 run) {
+                 // The CPU's sum begins with -0.
+                 float all = first == 0 ? -0.0f : *d;
+                 for (u32 i = 0; i < run; ++i) all = add(all, mul(p[i], products[i]));
+                 *d = all;
+             });
     for (u32 first = 0; first < count; first += RUN) {
         u32 run = count - first < RUN ? count - first : RUN;
         block.superstep([&](u32 t) {
