@@ -30,7 +30,7 @@ pub(crate) enum Way {
 
 impl Way {
     /// Returns the pass that runs a cell.
-    pub(crate) fn of(program: &Program, kind: Kind) -> Self {
+    fn of(program: &Program, kind: Kind) -> Self {
         let is_adjoint = |training: &Arc<TrainingNetwork>| training.adjoints.len() <= kind.index();
         if program.training().is_some_and(is_adjoint) { Self::Back } else { Self::Forward }
     }
@@ -44,6 +44,7 @@ pub struct PhaseTable {
     parts: Vec<[Range<u32>; 3]>,
     /// The SMs of the device, which decide about the size of tiles.
     sms: u32,
+    pub(crate) way: Way,
 }
 
 /// The SMs of a device that is not known: an H100.
@@ -125,7 +126,7 @@ impl PhaseTable {
                 first..entries.len() as u32
             }));
         }
-        Self { entries, parts, sms }
+        Self { entries, parts, sms, way }
     }
 
     /// Returns the phases, by number.

@@ -43,9 +43,7 @@ impl Tiles {
         tiles.sort_by_key(|tile| std::cmp::Reverse(terms(tile)));
         tiles.truncate(MAX_SIGNATURES);
         // Tiles of adjoints have more products, and so take more registers.
-        let is_back =
-            table.entries().first().is_some_and(|it| Way::of(program, it.cell) == Way::Back);
-        let shapes = shapes(tiles.len() + usize::from(is_back));
+        let shapes = shapes(tiles.len() + usize::from(table.way == Way::Back));
         tiles.iter_mut().flat_map(|(_, phases)| phases).for_each(|tile| tile.shapes = shapes);
         Self(tiles)
     }

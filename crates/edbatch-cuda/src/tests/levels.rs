@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use edbatch_graph::{CellError, Dag, Graph, Network, NodeId, Schedule, Shape, Value};
-use edbatch_layout::{CellStyle, Lifetimes, MiniBatch, Planner, Program};
+use edbatch_layout::{CellPart, CellStyle, Lifetimes, MiniBatch, Planner, Program};
 use edbatch_models::{Build, Mailbox, Model};
 use edbatch_testing::generate::{self, Style};
 use edbatch_testing::networks::Random;
@@ -84,6 +84,16 @@ fn graph<M: Model>(model: &M, inputs: &[M::Input]) -> Emitting {
         emitted.append(&mut mailbox.borrow_mut().emitted);
     }
     (graph.into_inner(), emitted)
+}
+
+/// Slices of units of all three gates would be 13, with 59 or 60 columns.
+#[test]
+fn the_prologue_of_three_gates_is_divided_into_whole_tiles() {
+    let (_, (graph, _)) = &graphs(256, Stop::AtEnd).unwrap()[0];
+    let program = Program::new(graph.network().clone(), CellStyle::Hoisted).unwrap();
+    let table = PhaseTable::new(&program);
+    let prologues = table.entries().iter().filter(|entry| entry.part == CellPart::Prologue);
+    assert_eq!(prologues.map(|it| (it.slices, it.is_large)).collect::<Vec<_>>(), [(12, true)]);
 }
 
 /// Returns the cells that read each other in a plan of a graph.

@@ -24,8 +24,8 @@ fn a_step_as_a_whole_has_the_bits_of_its_parts() {
         whole.train(&inputs, &targets).unwrap();
         let bytes = whole.bytes();
         let limit = (bytes.weights + bytes.arena / 3) as u64;
+        let new = TrainerOptions::new;
         let of = || {
-            let new = TrainerOptions::new;
             [
                 ("no limits", new()),
                 ("a clipped norm", new().clip_norm(0.01)),
@@ -42,10 +42,8 @@ fn a_step_as_a_whole_has_the_bits_of_its_parts() {
                 let weight = 1.0 / inputs.len() as f32;
                 let of_parts = parts.accumulate(&inputs, &targets, weight).unwrap();
                 let norm = parts.update().unwrap();
-                assert_eq!(
-                    (got.loss.to_bits(), got.terms),
-                    (of_parts.loss.to_bits(), of_parts.terms)
-                );
+                assert_eq!(got.loss.to_bits(), of_parts.loss.to_bits(), "{name:?}: {what}");
+                assert_eq!(got.terms, of_parts.terms, "{name:?}: {what}");
                 assert_eq!(got.gradient_norm.to_bits(), norm.to_bits(), "{name:?}: {what}");
                 assert!(whole.state().unwrap() == parts.state().unwrap(), "{name:?}: {what}");
                 if step == 0 {
