@@ -64,10 +64,10 @@ pub trait Training: Backend {
     fn forget(&mut self);
 
     /// Updates the trained parameters, given their gradients, on this backend and on all of its
-    /// [forks](super::Backend::fork), and sets all sums to zero. Parameters with [`Gradient::None`]
-    /// and rows without a gradient keep their bits. The caller has checked that gradients are
-    /// finite and of the parameters' shapes. To clip summed gradients by their norm, they must be
-    /// [finished](Self::finish).
+    /// [forks](super::Backend::fork), and sets all sums to zero. Parameters and rows
+    /// [without a gradient](super::Gradient::None) keep their bits. The caller has checked that
+    /// gradients are finite and of the parameters' shapes. To clip summed gradients by their norm,
+    /// they must be [finished](Self::finish).
     ///
     /// # Errors
     /// If memory for moments cannot be allocated. Then no parameter has changed.
