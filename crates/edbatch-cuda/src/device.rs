@@ -8,17 +8,19 @@ use super::compilation::OnCompile;
 use super::team_pool::TeamPool;
 
 /// The headers that a source may include, by name.
-pub(crate) const HEADERS: [(&str, &str); 14] = [
+pub(crate) const HEADERS: [(&str, &str); 16] = [
     ("ahead.h", include_str!("kernels/ahead.h")),
     ("attention.h", include_str!("kernels/attention.h")),
     ("barrier.h", include_str!("kernels/barrier.h")),
     ("block.h", include_str!("kernels/block.h")),
     ("copies.h", include_str!("kernels/copies.h")),
     ("functions.h", include_str!("kernels/functions.h")),
+    ("grid.h", include_str!("kernels/grid.h")),
     ("job.h", include_str!("kernels/job.h")),
     ("large.h", include_str!("kernels/large.h")),
     ("outputs.h", include_str!("kernels/outputs.h")),
     ("small.h", include_str!("kernels/small.h")),
+    ("stage.h", include_str!("kernels/stage.h")),
     ("steps.h", include_str!("kernels/steps.h")),
     ("team.h", include_str!("kernels/team.h")),
     ("tf32.h", include_str!("kernels/tf32.h")),
@@ -47,6 +49,8 @@ pub(crate) struct Source {
 pub(crate) enum Kernel {
     /// `plan_kernel` of `kernels/team.h`, which runs whole plans.
     Plan,
+    /// `grid_kernel` of `kernels/grid.h`, whose blocks wait for no other block.
+    Grid,
     /// `probe_kernel` of `kernels/probe.cu`, which measures an NVIDIA device.
     Probe,
 }
@@ -56,6 +60,7 @@ impl Kernel {
     pub(crate) fn name(self) -> &'static CStr {
         match self {
             Self::Plan => c"plan_kernel",
+            Self::Grid => c"grid_kernel",
             Self::Probe => c"probe_kernel",
         }
     }
@@ -293,6 +298,21 @@ pub(crate) trait Device: Send + Sync + 'static {
         teams: usize,
         shared_bytes: usize,
         arguments: &TeamArguments,
+    ) -> Result<(), CudaError>;
+
+    /// Launches a program's `grid_kernel` on a stream, with `shared_bytes` of shared memory for
+    /// each block, after all earlier launches on it. `arguments` are its `Work`, in words of 64
+    /// bits.
+    ///
+    /// # Errors
+    /// If there are no blocks, or the driver reports an error.
+    fn launch_grid(
+        &self,
+        program: &Self::Program,
+        stream: usize,
+        blocks: usize,
+        shared_bytes: usize,
+        arguments: &[u64],
     ) -> Result<(), CudaError>;
 
     /// Returns true if all launches of a stream have ended.

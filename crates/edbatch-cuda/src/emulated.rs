@@ -123,10 +123,21 @@ impl Emulated {
 /// half, and the float's place in the arena.
 type LaunchTeams = unsafe extern "C" fn(*const TeamArguments, u32, u32, u32, u32) -> u64;
 
+/// `grid_kernel` of `kernels/grid.h` on the host. Parameters: arguments, blocks, bytes of shared
+/// memory per block, seed, and the block that never ends.
+type LaunchGrid = unsafe extern "C" fn(*const u64, u32, u32, u32, u32);
+
+/// The function of a kernel.
+#[derive(Debug)]
+enum Launch {
+    Teams(LaunchTeams),
+    Grid(LaunchGrid),
+}
+
 /// A kernel compiled for the host, in a loaded library.
 #[derive(Debug)]
 pub(crate) struct EmulatedProgram {
-    launch: LaunchTeams,
+    launch: Launch,
     /// The library that `launch` points into.
     _library: Library,
 }
@@ -146,9 +157,14 @@ impl Device for Emulated {
         // compiler's.
         let library = unsafe { Library::new(&path) };
         let library = library.map_err(failed("the compiled kernels"))?;
-        let name = Kernel::Plan.name().to_bytes_with_nul();
-        // SAFETY: `team.h` defines the function with the type `LaunchTeams`.
-        let launch = unsafe { library.get(name) }.map(|found| *found);
+        let name = source.kernel.name().to_bytes_with_nul();
+        // SAFETY: `team.h` and `grid.h` define the functions with these types.
+        let launch = unsafe {
+            match source.kernel {
+                Kernel::Grid => library.get(name).map(|found| Launch::Grid(*found)),
+                _ => library.get(name).map(|found| Launch::Teams(*found)),
+            }
+        };
         let launch = launch.map_err(failed("a function of the compiled kernels"))?;
         Ok(EmulatedProgram { launch, _library: library })
     }
@@ -249,10 +265,10 @@ impl Device for Emulated {
         CudaError::check_range("blocks that run at the same time", sms, blocks)?;
         CudaError::check_range("bytes of shared memory", max, shared_bytes)?;
         let (seed, absent) = (self.next_seed(), self.absent.load(Ordering::Relaxed));
+        let Launch::Teams(launch) = program.launch else { return Err(other_kernel()) };
         // SAFETY: the arguments have the layout of `team.h` and at least `teams` parts; by the
         // contract of `Device` the source accesses only the memory that they name.
-        let missing =
-            unsafe { (program.launch)(arguments, teams as u32, shared_bytes as u32, seed, absent) };
+        let missing = unsafe { launch(arguments, teams as u32, shared_bytes as u32, seed, absent) };
         let (wave, place) = ((missing >> 32) as u32, missing as u32);
         match wave.checked_sub(1) {
             None => Ok(()),
@@ -263,10 +279,36 @@ impl Device for Emulated {
         }
     }
 
+    fn launch_grid(
+        &self,
+        program: &EmulatedProgram,
+        _stream: usize,
+        blocks: usize,
+        shared_bytes: usize,
+        arguments: &[u64],
+    ) -> Result<(), CudaError> {
+        CudaError::check_range(
+            "bytes of shared memory",
+            self.properties.shared_bytes,
+            shared_bytes,
+        )?;
+        let (seed, absent) = (self.next_seed(), self.absent.load(Ordering::Relaxed));
+        let Launch::Grid(launch) = program.launch else { return Err(other_kernel()) };
+        let (blocks, bytes) = (blocks as u32, shared_bytes as u32);
+        // SAFETY: the arguments have the layout of the source's `Work`; by the contract of `Device`
+        // the source accesses only the memory that they name.
+        unsafe { launch(arguments.as_ptr(), blocks, bytes, seed, absent) };
+        Ok(())
+    }
+
     fn is_idle(&self, _stream: usize) -> Result<bool, CudaError> {
         // A launch returns when it is done.
         Ok(true)
     }
+}
+
+fn other_kernel() -> CudaError {
+    CudaError::failed("a launch", "the program has another kernel")
 }
 
 /// Words of host memory, aligned to a cache line. They are NaN until they are written.

@@ -108,7 +108,7 @@ impl Nvidia {
         // SAFETY: the module was just loaded.
         let function = unsafe { result::module::get_function(module, kernel.name().into()) };
         program.function = function.map_err(failed("a function of the kernels"))?;
-        if kernel == Kernel::Plan {
+        if kernel != Kernel::Probe {
             use sys::CUfunction_attribute_enum as Attribute;
             let shared = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             let max = self.properties.shared_bytes as i32;
@@ -328,6 +328,28 @@ impl Device for Nvidia {
             )
         };
         launched.map_err(failed("a launch of teams"))
+    }
+
+    fn launch_grid(
+        &self,
+        program: &NvidiaProgram,
+        stream: usize,
+        blocks: usize,
+        shared_bytes: usize,
+        arguments: &[u64],
+    ) -> Result<(), CudaError> {
+        self.bind()?;
+        let stream = self.team_stream(stream)?.cu_stream();
+        let (grid, threads) = ((blocks as u32, 1, 1), (THREADS, 1, 1));
+        let (parameter, shared) = (arguments.as_ptr(), shared_bytes as u32);
+        let parameters = &mut [parameter.cast_mut().cast::<c_void>()];
+        // SAFETY: the kernel takes one parameter, which has the layout of its `Work` and is copied
+        // before the call returns. By the contract of `Device` the memory that it points to lives
+        // until the launch has ended.
+        let launched = unsafe {
+            result::launch_kernel(program.function, grid, threads, shared, stream, parameters)
+        };
+        launched.map_err(failed("a launch of a grid"))
     }
 
     fn is_idle(&self, stream: usize) -> Result<bool, CudaError> {

@@ -5,6 +5,7 @@ mod adjoints;
 mod barriers;
 mod compiled;
 mod functions;
+mod grids;
 mod launches;
 mod levels;
 mod model;

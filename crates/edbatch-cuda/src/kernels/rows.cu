@@ -1,0 +1,71 @@
+// Adds the rows of calls that belong together: all that name a row of a table, or that read a given
+// row or an initial value. A warp owns a sum and walks over its calls in the order of inputs.
+#include "stage.h"
+
+// A sum of rows: of the calls from list place `first` to `end`, for some fields.
+struct Row {
+    u32 first, end;
+    // The place of the sum, in floats, and its fields.
+    u32 to, first_field, end_field;
+    // 1 if the sum begins with zero.
+    u32 from_zero;
+};
+
+// A field: its place in the row of a call and in the sum, and its width.
+struct Field {
+    u32 from, to, width;
+};
+
+struct Work {
+    Stage* stage;
+    u64 launch;
+    const Row* rows;
+    u64 count;
+    const Field* fields;
+    // The starts of the rows of calls in the arena.
+    const u32* list;
+    const float* arena;
+    float* sums;
+};
+
+// The rows that a thread loads at a time.
+enum : u32 { AT_ONCE = 8, WARPS = THREADS / 32 };
+
+// Adds an element of all calls.
+DEVICE float sum_of(const Work& work, const Row& row, u32 place, float sum) {
+#pragma unroll 1
+    for (u32 first = row.first; first < row.end; first += AT_ONCE) {
+        u32 count = row.end - first < AT_ONCE ? row.end - first : (u32)AT_ONCE;
+        float x[AT_ONCE];
+#pragma unroll
+        for (u32 i = 0; i < AT_ONCE; ++i)
+            x[i] = i < count ? fresh(work.arena + work.list[first + i] + place) : 0.0f;
+        end_of_loads();
+#pragma unroll
+        for (u32 i = 0; i < AT_ONCE; ++i)
+            if (i < count) sum = add(sum, x[i]);
+    }
+    return sum;
+}
+
+DEVICE void run_block(const Block& block, const Work& work, u32 index) {
+    block.unordered([&](u32 t) {
+        u32 number = index * WARPS + t / 32;
+        if (number >= work.count) return;
+        Row row = work.rows[number];
+#pragma unroll 1
+        for (u32 f = row.first_field; f < row.end_field; ++f) {
+            Field field = work.fields[f];
+#pragma unroll 1
+            for (u32 i = t % 32; i < field.width; i += 32) {
+                float* to = work.sums + row.to + field.to + i;
+                *to = sum_of(work, row, field.from + i, row.from_zero ? 0.0f : fresh(to));
+            }
+        }
+    });
+}
+
+DEVICE void end_work(const Block&, const Work&) {}
+DEVICE void skip_work(const Work&) {}
+
+#include "grid.h"

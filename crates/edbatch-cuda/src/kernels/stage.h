@@ -1,0 +1,45 @@
+// The state of a step of training in device memory, which its launches share.
+//
+// The launches of a step run one after the other. Each checks that the one before ended well, so
+// the host need not look between them.
+#pragma once
+#include "block.h"
+
+// The index of no input and of no parameter.
+enum : u32 { FINE = 0xffffffffu };
+
+struct Stage {
+    // The number of the last launch that ended well, and of the blocks of the next one that have
+    // ended.
+    u32 done, ended;
+    // The first input whose loss is not finite, and the first parameter whose gradient is not.
+    u32 bad_input, bad_parameter;
+    // The loss of the mini-batch so far, and the sum of the squares of all gradients.
+    double loss, squared_norm;
+
+    DEVICE bool is_before(u64 launch) const { return done + 1 == launch; }
+    // Ends a launch, by its last block.
+    DEVICE void end(u64 launch) {
+        ended = 0;
+        if (bad_input == FINE && bad_parameter == FINE) done = (u32)launch;
+    }
+
+#ifdef __CUDACC_RTC__
+    // Counts a block after all of its writes. The last one sees the writes of all others.
+    DEVICE u32 arrive() {
+        u32 before;
+        asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;"
+                     : "=r"(before) : "l"(&ended) : "memory");
+        return before;
+    }
+    DEVICE void set_bad_parameter(u32 index) { atomicMin(&bad_parameter, index); }
+#else
+    u32 arrive() { return ended++; }
+    void set_bad_parameter(u32 index) {
+        if (index < bad_parameter) bad_parameter = index;
+    }
+#endif
+};
+
+// A gradient or a moment that an earlier block or launch has written.
+DEVICE bool is_finite(float x) { return (bits(x) & 0x7f800000u) != 0x7f800000u; }

@@ -1,0 +1,521 @@
+//! The kernels of sums and updates: they have the CPU's bits.
+
+use edbatch_runtime::kernels::{Change, Level, RowsMut, RowsRef, Rule, accumulate, outer, update};
+use edbatch_runtime::{Clipping, Gradient, Gradients};
+
+use super::{Random, assert_same_bits, compiled_or_skip, levels};
+use crate::device::{self, AHEAD_BYTES, Device, Kernel, MemorySide};
+use crate::emulated::Emulated;
+use crate::nvidia::Nvidia;
+use crate::store::Store;
+
+/// A compiled kernel on a device, and the state of its steps.
+struct Grid<D: Device> {
+    device: D,
+    program: D::Program,
+    stage: D::Memory,
+}
+
+/// `FINE` of `kernels/stage.h`.
+const FINE: u32 = u32::MAX;
+
+impl<D: Device> Grid<D> {
+    fn new(device: D, text: &str) -> Result<Self, crate::CudaError> {
+        let source = device::Source { text: text.to_owned(), kernel: Kernel::Grid };
+        let program = device.compile(&source, None)?;
+        let stage = device.memory(32, MemorySide::Device)?;
+        Ok(Self { device, program, stage })
+    }
+
+    /// Forgets all launches. `done` was the last one.
+    fn set_stage(&self, done: u32, squared_norm: f64) {
+        let norm = squared_norm.to_bits();
+        let words = [done, 0, FINE, FINE, 0, 0, norm as u32, (norm >> 32) as u32];
+        self.device.fill(&self.stage, &words).unwrap();
+    }
+
+    /// Returns the state: the last launch, the blocks of the next, the input and the parameter that
+    /// are not finite, and the squared norm.
+    fn stage(&self) -> ([u32; 4], f64) {
+        let mut words = [0; 8];
+        self.device.read(&self.stage, 0, &mut words).unwrap();
+        let norm = f64::from_bits(u64::from(words[6]) | u64::from(words[7]) << 32);
+        ([words[0], words[1], words[2], words[3]], norm)
+    }
+
+    fn memory(&self, words: &[u32]) -> D::Memory {
+        let memory = self.device.memory(4 * words.len().max(1), MemorySide::Device).unwrap();
+        self.device.fill(&memory, words).unwrap();
+        memory
+    }
+
+    fn floats(&self, floats: &[f32]) -> D::Memory {
+        self.memory(&floats.iter().map(|x| x.to_bits()).collect::<Vec<_>>())
+    }
+
+    fn read(&self, memory: &D::Memory, len: usize) -> Vec<f32> {
+        let mut words = vec![0; len];
+        self.device.read(memory, 0, &mut words).unwrap();
+        words.into_iter().map(f32::from_bits).collect()
+    }
+
+    fn at(&self, memory: &D::Memory) -> u64 {
+        self.device.address(memory)
+    }
+
+    /// Runs launch `launch` with the other arguments.
+    fn run(&self, launch: u64, blocks: usize, floats: usize, arguments: &[u64]) {
+        let arguments = [&[self.at(&self.stage), launch], arguments].concat();
+        let bytes = AHEAD_BYTES + 4 * floats;
+        self.device.launch_grid(&self.program, 0, blocks, bytes, &arguments).unwrap();
+        while !self.device.is_idle(0).unwrap() {}
+    }
+}
+
+/// Returns a kernel on the emulated device, whose later launches have other orders, and on a GPU if
+/// one is available.
+fn grids(text: &str) -> Option<(Grid<Emulated>, Option<Grid<Nvidia>>)> {
+    let emulated = compiled_or_skip(Grid::new(Emulated::new(1).with_size(12, 96 << 10), text))?;
+    let nvidia = Nvidia::new(0, Store::of_user()).ok();
+    Some((emulated, nvidia.map(|device| Grid::new(device, text).unwrap())))
+}
+
+const SUMS: &str = include_str!("../kernels/sums.cu");
+/// Floats of shared memory of its blocks: four stages of 16 pairs of two rows of a tile.
+const SUMS_FLOATS: usize = 4 * 16 * 2 * 128;
+
+/// A sum of some size, its calls, and the gradient before and after them.
+struct Sum {
+    words: [u32; 8],
+    starts: Vec<u32>,
+    before: Vec<f32>,
+}
+
+impl Sum {
+    /// A sum of products of `outputs` times `depth` elements; or, if the depth is 0, of elements.
+    fn new([outputs, depth, pairs]: [usize; 3], calls: usize, random: &mut Random) -> Self {
+        let delta = random.below(9);
+        let x = delta + pairs * outputs + random.below(5);
+        let stride = (x + pairs * depth).next_multiple_of(16);
+        let starts = (0..calls).map(|_| (random.below(7) * stride) as u32).collect();
+        let before = random.floats(outputs * depth.max(1), true);
+        let x = if depth == 0 { u32::MAX } else { x as u32 };
+        let [outputs, depth, pairs] = [outputs, depth, pairs].map(|size| size as u32);
+        Self { words: [0, delta as u32, x, outputs, depth, pairs, 0, 0], starts, before }
+    }
+
+    /// The elements of the arena that calls read at most.
+    fn end(&self) -> usize {
+        let [_, delta, x, outputs, depth, pairs, ..] = self.words.map(|word| word as usize);
+        let width = if depth == 0 { delta + outputs } else { x + pairs * depth };
+        self.starts.iter().max().map_or(0, |start| *start as usize + width)
+    }
+
+    fn expected(&self, level: Level, arena: &[f32], from_zero: bool) -> Vec<f32> {
+        let [_, delta, x, outputs, depth, pairs, ..] = self.words.map(|word| word as usize);
+        let mut sum = if from_zero { vec![0.0; self.before.len()] } else { self.before.clone() };
+        if self.starts.is_empty() {
+            return sum;
+        }
+        let rows = |place: usize, width: usize| -> Vec<u32> {
+            let of_call = |start: &u32| {
+                let start = *start;
+                (0..pairs).map(move |pair| start + (place + pair * width) as u32)
+            };
+            self.starts.iter().flat_map(of_call).collect()
+        };
+        let deltas = rows(delta, outputs);
+        let deltas = RowsRef::List { data: arena, offsets: &deltas };
+        if depth == 0 {
+            accumulate(level, &deltas, &mut sum);
+        } else {
+            let xs = rows(x, depth);
+            let xs = RowsRef::List { data: arena, offsets: &xs };
+            outer(level, &deltas, 0, &xs, RowsMut::contiguous(&mut sum, depth));
+        }
+        sum
+    }
+
+    /// The tiles of the sum, which has this number.
+    fn tiles(&self, number: u32, edge: u32) -> impl Iterator<Item = [u32; 4]> + use<> {
+        let [_, _, _, outputs, depth, ..] = self.words;
+        let edge = if depth == 0 { 64 } else { edge };
+        let columns = move |n| (0..depth.max(1)).step_by(edge as usize).map(move |k| (n, k));
+        let tiles = (0..outputs).step_by(edge as usize).flat_map(columns);
+        tiles.map(move |(n, k)| [number, n, k, edge])
+    }
+
+    fn check<D: Device>(all: &[Self], grid: &Grid<D>, arena: &[f32], from_zero: bool, edge: u32) {
+        let (mut sums, mut tiles, mut gradients) = (vec![], vec![], vec![]);
+        let mut lists = vec![0; 2 * all.len()];
+        for (number, sum) in all.iter().enumerate() {
+            let mut words = sum.words;
+            (words[0], words[6]) = (number as u32, gradients.len() as u32);
+            sums.extend(words);
+            tiles.extend(sum.tiles(number as u32, edge));
+            gradients.extend(&sum.before);
+            lists[2 * number] = lists.len() as u32;
+            lists.extend(&sum.starts);
+            lists[2 * number + 1] = lists.len() as u32;
+        }
+        let gradient = grid.floats(&gradients);
+        let [sums, of_tiles] = [&sums, tiles.as_flattened()].map(|words| grid.memory(words));
+        let (lists, data) = (grid.memory(&lists), grid.floats(arena));
+        grid.set_stage(4, 0.0);
+        let memory = [&sums, &of_tiles, &lists, &data, &gradient].map(|memory| grid.at(memory));
+        let arguments = [&memory[..], &[from_zero.into()]].concat();
+        grid.run(5, tiles.len(), SUMS_FLOATS, &arguments);
+        assert_eq!(grid.stage().0, [5, 0, FINE, FINE]);
+        let got = grid.read(&gradient, gradients.len());
+        for level in levels() {
+            let expected: Vec<f32> =
+                all.iter().flat_map(|sum| sum.expected(level, arena, from_zero)).collect();
+            assert_same_bits(&got, &expected, || {
+                let sizes: Vec<_> = all.iter().map(|sum| (sum.words, sum.starts.len())).collect();
+                format!("{sizes:?}, tiles of {edge}, from zero: {from_zero}")
+            });
+        }
+    }
+}
+
+#[test]
+fn sums_over_calls_have_the_bits_of_the_cpu() {
+    let Some((emulated, nvidia)) = grids(SUMS) else { return };
+    let mut random = Random(7);
+    let edges = [1, 5, 13, 21, 64, 65, 130, 300];
+    for calls in [0, 1, 15, 16, 17, 48, 70] {
+        let mut all = Vec::new();
+        for _ in 0..6 {
+            let [outputs, depth] = [0; 2].map(|_| edges[random.below(edges.len())]);
+            let pairs = if random.below(3) == 0 { 1 + random.below(3) } else { 1 };
+            all.push(Sum::new([outputs, depth, pairs], calls, &mut random));
+        }
+        all.push(Sum::new([edges[random.below(edges.len())], 0, 1], calls, &mut random));
+        let end = all.iter().map(Sum::end).max().unwrap_or(0);
+        let arena = random.floats(end.next_multiple_of(16), true);
+        for (from_zero, edge) in [(true, 64), (false, 64), (false, 128)] {
+            Sum::check(&all, &emulated, &arena, from_zero, edge);
+            nvidia.iter().for_each(|grid| Sum::check(&all, grid, &arena, from_zero, edge));
+        }
+    }
+}
+
+const ROWS: &str = include_str!("../kernels/rows.cu");
+
+#[test]
+fn sums_of_named_rows_have_the_bits_of_the_cpu() {
+    let Some((emulated, _)) = grids(ROWS) else { return };
+    let mut random = Random(11);
+    for count in [0_usize, 1, 7, 8, 9, 50] {
+        // Two fields, of which the second one is wider than a warp.
+        let fields = [[3, 0, 5], [16, 8, 70]];
+        let (stride, width) = (96, 80);
+        let arena = random.floats(stride * 20, true);
+        let (mut rows, mut list, mut lists) = (vec![], vec![], vec![]);
+        let before = random.floats(count * width, true);
+        for row in 0..count {
+            let first = list.len() as u32;
+            let calls = [0, 1, 2, 8, 9, 33][random.below(6)];
+            let own: Vec<u32> = (0..calls).map(|_| (random.below(20) * stride) as u32).collect();
+            list.extend(&own);
+            let from_zero = random.below(2) as u32;
+            rows.extend([first, list.len() as u32, (row * width) as u32, 0, 2, from_zero]);
+            lists.push((own, from_zero == 1));
+        }
+        let sums = emulated.floats(&before);
+        let [of_rows, of_fields] = [&rows[..], fields.as_flattened()].map(|it| emulated.memory(it));
+        let (of_list, data) = (emulated.memory(&list), emulated.floats(&arena));
+        emulated.set_stage(2, 0.0);
+        let at = |memory| emulated.at(memory);
+        let arguments =
+            [at(&of_rows), count as u64, at(&of_fields), at(&of_list), at(&data), at(&sums)];
+        emulated.run(3, count.div_ceil(8).max(1), 0, &arguments);
+        assert_eq!(emulated.stage().0, [3, 0, FINE, FINE]);
+        let got = emulated.read(&sums, before.len());
+        for level in levels() {
+            let mut expected = before.clone();
+            for (to, (calls, from_zero)) in expected.chunks_mut(width).zip(&lists) {
+                for [from, at, width] in fields.map(|field| field.map(|word| word as usize)) {
+                    let to = &mut to[at..at + width];
+                    if *from_zero {
+                        to.fill(0.0);
+                    }
+                    let offsets: Vec<u32> = calls.iter().map(|row| row + from as u32).collect();
+                    if !offsets.is_empty() {
+                        accumulate(level, &RowsRef::List { data: &arena, offsets: &offsets }, to);
+                    }
+                }
+            }
+            assert_same_bits(&got, &expected, || format!("{count} rows at {level}"));
+        }
+    }
+}
+
+const TOTALS: &str = include_str!("../kernels/totals.cu");
+/// Floats of shared memory of its blocks: 1,024 elements or sums, and 16 or 256 partial sums.
+const TOTALS_FLOATS: usize = 1024 + 2 * 256;
+
+/// The sources of a gradient.
+enum Source {
+    Whole(Vec<f32>),
+    /// Rows of a table, of a width.
+    Named(usize, Vec<(u32, Vec<f32>)>),
+    /// For each row of the gradient, its sources.
+    OfRows(usize, Vec<Vec<Vec<f32>>>),
+}
+
+#[test]
+fn totals_and_their_norm_have_the_bits_of_the_cpu() {
+    let Some((emulated, _)) = grids(TOTALS) else { return };
+    let mut random = Random(5);
+    let mut floats = |len: usize| {
+        let mut floats = random.floats(len, false);
+        floats.iter_mut().step_by(7).for_each(|x| *x = -0.0);
+        floats
+    };
+    let of_rows = [2, 1, 3].map(|count| (0..count).map(|_| floats(5)).collect()).into();
+    let many = (0..300).map(|_| vec![floats(40)]).collect();
+    let totals = [
+        (13, vec![Source::Whole(floats(13))]),
+        (2500, [0; 3].map(|_| Source::Whole(floats(2500))).into()),
+        (21, vec![]),
+        (15, vec![Source::OfRows(5, of_rows)]),
+        (
+            40,
+            vec![Source::Named(8, vec![(3, floats(8)), (1, floats(8))]), Source::Whole(floats(40))],
+        ),
+        (
+            40,
+            vec![Source::Whole(floats(40)), Source::Named(8, vec![(4, floats(8)), (4, floats(8))])],
+        ),
+        (12_000, vec![Source::OfRows(40, many)]),
+        (2_200_000, vec![Source::Whole(floats(2_200_000))]),
+    ];
+    for bad in [None, Some(4)] {
+        let (mut of_totals, mut sources, mut chunks) = (vec![], vec![], vec![]);
+        let (mut list, mut sums, mut rows) = (vec![], vec![], vec![]);
+        let (mut expected, mut at): (Vec<Vec<f32>>, u32) = (vec![], 0);
+        for (number, (elements, own)) in totals.iter().enumerate() {
+            let first = sources.len() as u32 / 4;
+            let mut all: Option<Vec<f32>> = None;
+            let place = |rows: &mut Vec<f32>, row: &[f32]| {
+                rows.extend(row);
+                (rows.len() - row.len()) as u32
+            };
+            for source in own {
+                let add = |to: &mut [f32], x: &[f32]| {
+                    to.iter_mut().zip(x).for_each(|(to, x)| *to += x);
+                };
+                match source {
+                    Source::Whole(x) => {
+                        sources.extend([0, place(&mut sums, x), 0, 0]);
+                        match &mut all {
+                            Some(all) => add(all, x),
+                            None => all = Some(x.clone()),
+                        }
+                    }
+                    Source::Named(width, named) => {
+                        sources.extend([1, list.len() as u32, named.len() as u32, *width as u32]);
+                        let all = all.get_or_insert(vec![0.0; *elements]);
+                        for (row, x) in named {
+                            list.extend([*row, place(&mut rows, x)]);
+                            add(&mut all[*row as usize * width..][..*width], x);
+                        }
+                    }
+                    Source::OfRows(width, own) => {
+                        sources.extend([2, list.len() as u32, own.len() as u32, *width as u32]);
+                        let mut end = 0;
+                        for x in own {
+                            end += x.len() as u32;
+                            list.push(end);
+                        }
+                        let mut got = vec![];
+                        for x in own {
+                            list.extend(x.iter().map(|x| place(&mut rows, x)));
+                            let mut sum = x[0].clone();
+                            x[1..].iter().for_each(|x| add(&mut sum, x));
+                            got.extend(sum);
+                        }
+                        all = Some(got);
+                    }
+                }
+            }
+            let last = sources.len() as u32 / 4;
+            let mut all = all.unwrap_or_else(|| vec![0.0; *elements]);
+            if bad == Some(number) {
+                let Source::Whole(_) = own[1] else { panic!("it has elements") };
+                let at = sums.len() - 1;
+                (sums[at], all[39]) = (f32::INFINITY, f32::INFINITY);
+            }
+            of_totals.extend([at, *elements as u32, first, last, number as u32, 0]);
+            let first = (0..*elements as u32).step_by(1024);
+            chunks.extend(first.flat_map(|first| [number as u32, first]));
+            at += *elements as u32;
+            expected.push(all);
+        }
+        let count = chunks.len() / 2;
+        let words = [&of_totals, &sources, &chunks, &list].map(|words| emulated.memory(words));
+        let floats = [&sums, &rows].map(|floats| emulated.floats(floats));
+        let gradients = emulated.floats(&vec![f32::NAN; at as usize]);
+        let squares = emulated.memory(&vec![0; 2 * count]);
+        let of = |memory| emulated.at(memory);
+        let mut arguments: Vec<u64> = words[..3].iter().map(of).collect();
+        arguments.extend([count as u64, of(&words[3])]);
+        arguments.extend(floats.iter().chain([&gradients, &squares]).map(of));
+        emulated.set_stage(5, 0.0);
+        emulated.run(6, count, TOTALS_FLOATS, &arguments);
+        let got = emulated.read(&gradients, at as usize);
+        assert_same_bits(&got, &expected.concat(), || "gradients".to_owned());
+        let expected =
+            Gradients { parameters: expected.into_iter().map(Gradient::Whole).collect() };
+        let (stage, norm) = emulated.stage();
+        assert_eq!(norm.to_bits(), expected.squared_norm().to_bits());
+        match bad {
+            None => assert_eq!(stage, [6, 0, FINE, FINE]),
+            // The launch does not end well.
+            Some(bad) => assert_eq!(stage, [5, 0, FINE, bad as u32]),
+        }
+    }
+}
+
+const UPDATE: &str = include_str!("../kernels/update.cu");
+
+/// The words of a rule: its number and flags; then epsilon, both factors and that of the root.
+fn rule_words(rule: Rule) -> ([u32; 2], f32, [f32; 4]) {
+    match rule {
+        Rule::Descent { rate } => ([0, 0], rate, [0.0; 4]),
+        Rule::Momentum { rate, momentum, gradient, nesterov } => {
+            ([1, nesterov.into()], rate, [0.0, momentum, gradient, 0.0])
+        }
+        Rule::AdaGrad { rate, epsilon } => ([2, 0], rate, [epsilon, 0.0, 0.0, 0.0]),
+        Rule::RmsProp { rate, new, epsilon, momentum, centered } => {
+            ([3, 2 * u32::from(centered)], rate, [epsilon, new, momentum, 0.0])
+        }
+        Rule::Adam { rate, new, root, epsilon } => ([4, 0], rate, [epsilon, new[0], new[1], root]),
+    }
+}
+
+#[test]
+fn updates_have_the_bits_of_the_cpu() {
+    let Some((emulated, _)) = grids(UPDATE) else { return };
+    let mut random = Random(3);
+    let rate = 0.01;
+    let mut rules = vec![Rule::Descent { rate }, Rule::AdaGrad { rate, epsilon: 1e-8 }];
+    for flag in [false, true] {
+        rules.push(Rule::Momentum { rate, momentum: 0.9, gradient: 0.8, nesterov: flag });
+        for momentum in [0.0, 0.7] {
+            let (new, epsilon) = (0.1, 1e-8);
+            rules.push(Rule::RmsProp { rate, new, epsilon, momentum, centered: flag });
+        }
+    }
+    rules.push(Rule::Adam { rate, new: [0.1, 0.001], root: 3.0, epsilon: 1e-8 });
+    let sizes = [5, 1024, 1500, 0, 60];
+    let size: usize = sizes.iter().sum();
+    // Of the last parameter, a table of rows of six elements, three rows change.
+    let named = [7_u32, 0, 4];
+    for (number, rule) in (0..).zip(rules) {
+        for clip in [Clipping::None, Clipping::Norm(0.5), Clipping::Value(0.25)] {
+            let mut values = random.floats(size, false);
+            let mut moments: Vec<Vec<f32>> = (0..3)
+                .map(|_| random.floats(size, false).iter().map(|x| x.abs()).collect())
+                .collect();
+            let gradients = random.floats(size - 60 + 18, false);
+            // Every other element has two places in the packed weights, and some have none.
+            let packed: Vec<u32> = (0..2 * size as u32)
+                .map(|i| match i % 3 {
+                    0 if i as usize >= size => u32::MAX,
+                    _ => 2 * size as u32 - 1 - i,
+                })
+                .collect();
+            let change =
+                |decay, keep, [scale, clip]: [f32; 2]| Change { rule, scale, clip, decay, keep };
+            let (mut changes, mut chunks, mut at, mut from) = (vec![], vec![], 0, 0);
+            let ([kind, flags], rate, factors) = rule_words(rule);
+            for (number, &len) in (0..).zip(&sizes) {
+                let (of_rows, elements) = if len == 60 { (6, 18) } else { (0, len as u32) };
+                changes.extend([kind, flags, at, from, elements, 0, of_rows]);
+                let [epsilon, first, second, root] = factors;
+                let floats = [rate, 0.03, 0.99, epsilon, first, second, root];
+                changes.extend(floats.map(f32::to_bits));
+                chunks.extend((0..elements).step_by(1024).flat_map(|first| [number, first]));
+                (at, from) = (at + len as u32, from + elements);
+            }
+            let count = chunks.len() / 2;
+            let norm = f64::from(number) + 0.3;
+            let words = [&changes, &chunks, &named.to_vec(), &packed];
+            let [changes, chunks, list, places] = words.map(|words| emulated.memory(words));
+            let [gradient, value, moment, weights] =
+                [&gradients, &values, &moments.concat(), &vec![f32::NAN; 2 * size]]
+                    .map(|floats| emulated.floats(floats));
+            let result = emulated.device.memory(32, MemorySide::Host).unwrap();
+            let [limit_norm, limit] = match clip {
+                Clipping::None => [f64::INFINITY; 2],
+                Clipping::Norm(limit) => [limit, f64::INFINITY],
+                Clipping::Value(limit) => [f64::INFINITY, limit],
+            };
+            let of = |memory| emulated.at(memory);
+            let arguments = [
+                of(&changes),
+                of(&chunks),
+                count as u64,
+                of(&list),
+                of(&gradient),
+                of(&value),
+                of(&moment),
+                size as u64,
+                of(&places),
+                2,
+                of(&weights),
+                limit_norm.to_bits(),
+                limit.to_bits(),
+                of(&result),
+            ];
+            let told = || emulated.device.host(&result)[..4].to_vec();
+            // The launch before did not end well: nothing changes, and the host is told.
+            emulated.set_stage(4, norm);
+            emulated.run(6, count, 0, &arguments);
+            assert_eq!(told(), [6, 4, FINE, FINE]);
+            assert_same_bits(&emulated.read(&value, size), &values, || "values".to_owned());
+            // If a block of a launch never ends, the next launch does not run.
+            emulated.set_stage(4, norm);
+            emulated.device.set_absent(Some(0));
+            emulated.run(5, count, 0, &[&arguments[..2], &[0], &arguments[3..]].concat());
+            emulated.device.set_absent(None);
+            emulated.run(6, count, 0, &arguments);
+            assert_eq!(told(), [6, 4, FINE, FINE]);
+            assert_same_bits(&emulated.read(&value, size), &values, || "values".to_owned());
+            emulated.set_stage(5, norm);
+            emulated.run(6, count, 0, &arguments);
+            assert_eq!((told(), emulated.stage().0[0]), (vec![6, 6, FINE, FINE], 6));
+            let limits = clip.scale_and_limit(|| norm);
+            let level = Level::detect();
+            let (mut at, mut from) = (0, 0);
+            for &len in &sizes {
+                let rows =
+                    if len == 60 { named.map(|row| row as usize * 6).to_vec() } else { vec![0] };
+                let width = if len == 60 { 6 } else { len };
+                for row in rows {
+                    let own = at + row..at + row + width;
+                    let [a, b, c] = &mut moments[..] else { panic!("three moments") };
+                    let moments = [a, b, c].map(|moment| &mut moment[own.clone()]);
+                    let (change, gradient) =
+                        (change(0.03, 0.99, limits), &gradients[from..][..width]);
+                    update(level, &change, &mut values[own], gradient, moments);
+                    from += width;
+                }
+                at += len;
+            }
+            let what = || format!("{rule:?}, {clip:?}");
+            assert_same_bits(&emulated.read(&value, size), &values, what);
+            assert_same_bits(&emulated.read(&moment, 3 * size), &moments.concat(), what);
+            let got = emulated.read(&weights, 2 * size);
+            for (i, &to) in packed.iter().enumerate().filter(|(_, to)| **to != u32::MAX) {
+                let element = i % size;
+                let table = size - 60;
+                let changed = element < table || named.contains(&((element - table) as u32 / 6));
+                let expected = if changed { values[element] } else { f32::NAN };
+                assert_same_bits(&[got[to as usize]], &[expected], what);
+            }
+        }
+    }
+}
