@@ -8,6 +8,7 @@ mod functions;
 mod grids;
 mod launches;
 mod levels;
+mod losses;
 mod model;
 mod placed;
 mod products;

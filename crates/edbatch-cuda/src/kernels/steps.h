@@ -117,10 +117,15 @@ template <class AddTo> DEVICE float sum_by_16(u32 width, AddTo add_to) {
     return sum;
 }
 
+// The maximum of a row, and the sum of the exponentials of the differences from it.
+struct Peak {
+    float max, sum;
+};
+
 // One thread computes a row: write(i, softmax of element i), or its logarithm. `from(i)` is read
 // three times, the last time before write(i), so both may be the same place.
 template <class From, class Write>
-DEVICE void softmax_row(u32 width, From from, Write write, bool logarithm) {
+DEVICE Peak softmax_row(u32 width, From from, Write write, bool logarithm) {
     float max = from_bits(0xff800000u);
     for (u32 i = 0; i < width; ++i) {
         float x = from(i);
@@ -133,6 +138,7 @@ DEVICE void softmax_row(u32 width, From from, Write write, bool logarithm) {
         float x = sub(from(i), max);
         write(i, logarithm ? sub(x, ln) : div_(exp_(x), sum));
     }
+    return Peak{max, sum};
 }
 
 // The inner product of two rows.
