@@ -9,7 +9,7 @@ use edbatch_runtime::{
     Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, PartLimits, StoredRow, fields,
 };
 
-use super::command_list::{CommandList, NOT_FINITE};
+use super::command_list::{CommandList, Givens, NOT_FINITE};
 use super::device::{Arguments, Device, TeamPart};
 use super::loaded::{Loaded, Placed};
 use super::memory::PlanMemory;
@@ -29,9 +29,9 @@ pub(super) struct Cuda<D: Device> {
     pub(super) loaded: Arc<Loaded<D>>,
     /// All devices; the backend runs on one of them, and its forks use them in turn.
     devices: Arc<Devices<D>>,
-    slots: Vec<Slot<D>>,
+    pub(super) slots: Vec<Slot<D>>,
     /// The plans of the last launch, one for each team; the next launch reuses the vector.
-    parts: Vec<TeamPart>,
+    pub(super) parts: Vec<TeamPart>,
 }
 
 /// A program loaded on several devices. Successive forks use the devices in turn.
@@ -41,9 +41,9 @@ struct Devices<D: Device> {
 }
 
 /// The memory of a slot.
-struct Slot<D: Device> {
-    memory: PlanMemory<D>,
-    commands: CommandList,
+pub(super) struct Slot<D: Device> {
+    pub(super) memory: PlanMemory<D>,
+    pub(super) commands: CommandList,
     /// For each wanted value of the last plan: the start of its elements in the outputs, and its
     /// argmax index, or 0 if that is not wanted.
     starts: Vec<usize>,
@@ -72,13 +72,13 @@ impl<D: Device> Cuda<D> {
     /// Loads the kernel of a pass of a program on a device.
     #[cfg(test)]
     pub(super) fn of_way(
-        device: D,
+        device: Arc<D>,
         of: (Arc<Program>, Way),
         parameters: &Parameters,
         options: &CudaOptions,
     ) -> Result<Self, BackendError> {
         let parameters = parameters.for_network(of.0.network())?;
-        let loaded = Loaded::of(Arc::new(device), of, &parameters, options)?;
+        let loaded = Loaded::of(device, of, &parameters, options)?;
         let loaded = Arc::new(loaded);
         let devices = Devices { loaded: vec![loaded.clone()], next: AtomicUsize::new(1) };
         Ok(Self::on(loaded, Arc::new(devices)))
@@ -101,7 +101,13 @@ impl<D: Device> Cuda<D> {
         };
         let loaded = self.loaded.clone();
         let (slot, placed) = (self.slot(0), loaded.placed());
-        slot.commands.write_in_waves(&loaded.program, &placed.table, &alone, &[0], (0, &[]))?;
+        slot.commands.write_in_waves(
+            &loaded.program,
+            &placed.table,
+            &alone,
+            &[0],
+            Givens::Host(0, &[]),
+        )?;
         slot.reserve(&loaded, &placed, true)?;
         self.launch(&placed, [0].into_iter())
     }
@@ -116,7 +122,7 @@ impl<D: Device> Cuda<D> {
     ) -> Result<(), BackendError> {
         let loaded = self.loaded.clone();
         let (slot, placed) = (self.slot(0), loaded.placed());
-        let rows = (given.initial.len(), given.places);
+        let rows = Givens::Host(given.initial.len(), given.places);
         slot.commands.write_in_waves(&loaded.program, &placed.table, plan, waves, rows)?;
         slot.give(&*loaded.device, given)?;
         slot.reserve(&loaded, &placed, false)?;
@@ -125,7 +131,7 @@ impl<D: Device> Cuda<D> {
         Ok(())
     }
 
-    fn slot(&mut self, slot: usize) -> &mut Slot<D> {
+    pub(super) fn slot(&mut self, slot: usize) -> &mut Slot<D> {
         if self.slots.len() <= slot {
             self.slots.resize_with(slot + 1, Slot::new);
         }
@@ -261,7 +267,7 @@ impl<D: Device> Slot<D> {
     }
 
     /// Copies the given values of the caller to host memory that the device can read.
-    fn give(&mut self, device: &D, given: &Given<'_>) -> Result<(), BackendError> {
+    pub(super) fn give(&mut self, device: &D, given: &Given<'_>) -> Result<(), BackendError> {
         let initial = given.initial.iter().map(<[f32]>::len).sum::<usize>();
         let memory = self.memory.given.reserve(device, initial + given.host.len())?;
         let floats = device.host_floats_mut(memory);
@@ -281,13 +287,9 @@ impl<D: Device> Slot<D> {
         placed: &Placed<D>,
         again: bool,
     ) -> Result<(), BackendError> {
-        let Self { memory, commands, .. } = self;
         let device = &*loaded.device;
-        // Teams copy the list four words at a time.
-        let words = commands.words().len().next_multiple_of(4);
-        let to = memory.commands.reserve(device, words)?;
-        device.host_mut(to)[..commands.words().len()].copy_from_slice(commands.words());
-        memory.device_commands.reserve(device, words)?;
+        self.reserve_commands(device)?;
+        let Self { memory, commands, .. } = self;
         match again {
             true => memory.arenas.reserve_again(device, commands.arena())?,
             false => {
@@ -297,6 +299,17 @@ impl<D: Device> Slot<D> {
         }
         memory.outputs.reserve(device, commands.outputs())?;
         memory.indices.reserve(device, commands.indices())?;
+        Ok(())
+    }
+
+    /// Copies the command list to memory that the device can read.
+    pub(super) fn reserve_commands(&mut self, device: &D) -> Result<(), BackendError> {
+        let Self { memory, commands, .. } = self;
+        // Teams copy the list four words at a time.
+        let words = commands.words().len().next_multiple_of(4);
+        let to = memory.commands.reserve(device, words)?;
+        device.host_mut(to)[..commands.words().len()].copy_from_slice(commands.words());
+        memory.device_commands.reserve(device, words)?;
         Ok(())
     }
 
@@ -327,7 +340,7 @@ impl<D: Device> Slot<D> {
 
 impl<D: Device> PlanMemory<D> {
     /// Returns the arguments with which a launch runs the plan of this slot.
-    fn arguments(&self, loaded: &Loaded<D>) -> Arguments {
+    pub(super) fn arguments(&self, loaded: &Loaded<D>) -> Arguments {
         let device = &*loaded.device;
         Arguments {
             commands: self.commands.address(device),

@@ -1,7 +1,8 @@
 //! A plan for a device: one array of numbers.
 //!
 //! ```text
-//! head                           the number of waves, the number of words of a job, 0, 0
+//! head                           the number of waves, the number of words of a job, the bits of
+//!                                the weight of losses, 0
 //! waves                          four numbers each: the index of the first job, the number of
 //!                                jobs ([`TILES_ONLY`]), the index of the first copy, the number of
 //!                                copies
@@ -10,6 +11,10 @@
 //! jobs                           at multiples of 16 words. Eight numbers: phase, calls, out,
 //!                                scratch, slices, operands, the calls of a tile, 0; then two
 //!                                numbers an operand
+//! losses                         for each wanted value its term, four numbers: the start of its
+//!                                scores, its class, the start of its gradient, and the place of
+//!                                its loss; then the place of all losses and of their sums, and
+//!                                for each input the end of its wanted values
 //! copies                         four numbers each: what, then three that depend on it
 //! ```
 //!
@@ -26,8 +31,12 @@
 //! Each wave of [steps](crate::waves()) becomes one wave of jobs per phase. The first wave also
 //! copies the given rows into the arena, and a last wave copies the wanted values out of it.
 //! Scratch follows the plan's arena, and each wave of steps reuses it.
+//!
+//! The first wave of a backward plan computes losses and their gradients, its given rows, and a
+//! later one adds up the losses. These are doubles after the scratch. Terms are sorted by width.
 
 mod jobs;
+mod losses;
 
 use std::fmt;
 use std::mem;
@@ -39,6 +48,8 @@ use crate::CudaError;
 use crate::phase_table::PhaseTable;
 use crate::reads::Reads;
 use crate::waves::WaveFinder;
+
+pub(crate) use losses::Losses;
 
 /// The words of the head, of a wave and of a copy.
 const ENTRY: usize = 4;
@@ -63,7 +74,9 @@ pub(crate) const NOT_FINITE: u32 = 1 << 31;
 #[repr(u32)]
 pub enum CopyJob {
     /// From the given values in host memory to the arena: (from, to, length).
-    Given = u32::MAX - 4,
+    Given = u32::MAX - 7,
+    /// From the trained parameters to the arena: (from, to, length).
+    Initial,
     /// From a line of the store to the arena: (line, to, length).
     Stored,
     /// From the arena to the outputs in host memory: (from, to, length).
@@ -72,6 +85,29 @@ pub enum CopyJob {
     Store,
     /// The argmax over pieces of the arena: (start of the list of pieces, number of pieces, to).
     ArgMax,
+    /// The losses of rows of one width and their gradients: (first term, number of terms, width).
+    Loss,
+    /// The sums of losses of inputs: (place of losses in the list, number of inputs, number of the
+    /// first input in the mini-batch).
+    LossSum,
+}
+
+/// Where the given rows of a plan come from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Givens<'a> {
+    /// The first ones from the host, the next ones from these places, the rest from the host.
+    Host(usize, &'a [GivenPlace]),
+    /// The initial ones from the trained parameters, of which each has its start here; the rest
+    /// from the host.
+    #[cfg_attr(not(test), expect(dead_code, reason = "nothing trains on a device yet"))]
+    Trained(&'a [u32]),
+    /// They are gradients that the host has; the elements of the arena from which on the plan has
+    /// its scratch.
+    #[expect(dead_code, reason = "nothing trains on a device yet")]
+    Gradients(usize),
+    /// They are gradients of losses.
+    #[cfg_attr(not(test), expect(dead_code, reason = "nothing trains on a device yet"))]
+    Losses(Losses<'a>),
 }
 
 /// A plan as a device reads it: waves of jobs. The next plan reuses the memory.
@@ -88,6 +124,8 @@ pub struct CommandList {
     order: Vec<(u32, u32)>,
     /// The start of each step's scratch.
     scratch: Vec<u32>,
+    /// The width and the index of each wanted value that has a loss, sorted.
+    terms: Vec<(u32, u32)>,
 }
 
 impl CommandList {
@@ -102,7 +140,18 @@ impl CommandList {
         program: &Program,
         table: &PhaseTable,
         plan: &Plan,
-        given: (usize, &[GivenPlace]),
+        (initial, places): (usize, &[GivenPlace]),
+    ) -> Result<(), CudaError> {
+        self.write_from(program, table, plan, Givens::Host(initial, places))
+    }
+
+    /// Like [`write`](Self::write), with any source of the given rows.
+    pub(crate) fn write_from(
+        &mut self,
+        program: &Program,
+        table: &PhaseTable,
+        plan: &Plan,
+        given: Givens<'_>,
     ) -> Result<(), CudaError> {
         let mut finder = mem::take(&mut self.finder);
         finder.find(program, plan);
@@ -118,14 +167,14 @@ impl CommandList {
         table: &PhaseTable,
         plan: &Plan,
         waves: &[u32],
-        given: (usize, &[GivenPlace]),
+        given: Givens<'_>,
     ) -> Result<(), CudaError> {
         assert_eq!(waves.len(), plan.steps.len(), "a wave for each step");
         self.order.clear();
         self.order.extend((0..).zip(waves).map(|(step, &wave)| (wave, step)));
         self.order.sort_unstable();
-        self.place_scratch(program, table, plan)?;
-        self.begin(program, table, plan)?;
+        self.place_scratch(program, table, plan, given)?;
+        self.begin(program, table, plan, given)?;
         let lists = (ENTRY + ENTRY * self.waves()) as u32;
         self.write_jobs(table, plan, (lists, lists + plan.lists.len() as u32));
         self.write_copies(program, plan, given, lists + (plan.lists.len() + plan.rows.len()) as u32)
@@ -212,11 +261,12 @@ impl CommandList {
         program: &Program,
         table: &PhaseTable,
         plan: &Plan,
+        given: Givens<'_>,
     ) -> Result<(), CudaError> {
         self.scratch.clear();
         self.scratch.resize(plan.steps.len(), 0);
         // What unit tiles store is written once, as no barrier may be between readers and writers.
-        let mut begin = plan.arena as u64;
+        let mut begin = given.scratch_of_before().max(plan.arena) as u64;
         for (start, step) in self.scratch.iter_mut().zip(&plan.steps) {
             if let Some(stored) = table.stored_by_tiles(step) {
                 *start = (begin as u32).wrapping_sub(stored.start * step.calls);
@@ -240,6 +290,7 @@ impl CommandList {
             }
             most = most.max(end);
         }
+        most = given.place_losses(most);
         self.arena = most as usize;
         check(most, "values and scratch")
     }
@@ -299,6 +350,17 @@ impl fmt::Display for CommandList {
                 let &[what, a, b, c] = copy else { unreachable!("four numbers a copy") };
                 match what {
                     _ if what == CopyJob::Given as u32 => write!(f, " given {a}+{c} -> @{b};")?,
+                    _ if what == CopyJob::Initial as u32 => {
+                        write!(f, " parameters {a}+{c} -> @{b};")?;
+                    }
+                    _ if what == CopyJob::Loss as u32 => {
+                        let terms = &self.words[a as usize..][..4 * b as usize];
+                        write!(f, " losses of width {c} {:?};", terms.as_chunks::<4>().0)?;
+                    }
+                    _ if what == CopyJob::LossSum as u32 => {
+                        let list = &self.words[a as usize..][..2 + b as usize];
+                        write!(f, " sums of losses {list:?} of inputs from {c};")?;
+                    }
                     _ if what == CopyJob::Stored as u32 => write!(f, " line {a}+{c} -> @{b};")?,
                     _ if what == CopyJob::Output as u32 => write!(f, " @{a}+{c} -> output {b};")?,
                     _ if what == CopyJob::Store as u32 => write!(f, " @{b}+{c} -> line {a};")?,

@@ -51,6 +51,7 @@ pub(crate) enum Kernel {
     /// `plan_kernel` of `kernels/team.h`, which runs whole plans.
     Plan,
     /// `grid_kernel` of `kernels/grid.h`, whose blocks wait for no other block.
+    #[cfg_attr(not(test), expect(dead_code, reason = "nothing trains on a device yet"))]
     Grid,
     /// `probe_kernel` of `kernels/probe.cu`, which measures an NVIDIA device.
     Probe,
@@ -117,6 +118,9 @@ pub(crate) struct Arguments {
     pub(crate) outputs: u64,
     /// The argmax indices of wanted values, in host memory.
     pub(crate) indices: u64,
+    /// The trained parameters, and the state of a step of training: `kernels/stage.h`.
+    pub(crate) masters: u64,
+    pub(crate) stage: u64,
     /// The team's two barriers: [`TEAM_BARRIER_WORDS`] words of device memory.
     pub(crate) barriers: u64,
     /// The longest time that a block waits, in nanoseconds.
@@ -307,6 +311,7 @@ pub(crate) trait Device: Send + Sync + 'static {
     ///
     /// # Errors
     /// If there are no blocks, or the driver reports an error.
+    #[cfg_attr(not(test), expect(dead_code, reason = "nothing trains on a device yet"))]
     fn launch_grid(
         &self,
         program: &Self::Program,

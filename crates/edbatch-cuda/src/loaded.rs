@@ -8,7 +8,7 @@ use edbatch_layout::Program;
 use edbatch_runtime::{BackendError, Parameters};
 
 use super::binary::ResourceUsage;
-use super::command_list::CommandList;
+use super::command_list::{CommandList, Givens};
 use super::compilation::OnCompile;
 use super::device::{Arguments, Device, MemorySide, Properties, Source, TeamPart};
 use super::phase_table::{PhaseTable, SMS, Way};
@@ -252,7 +252,13 @@ impl<D: Device> Loaded<D> {
         let (placed, mut commands) = (self.placed(), CommandList::default());
         // A wave for each step, so that all steps use the same scratch.
         let waves: Vec<u32> = (0..plan.steps.len() as u32).collect();
-        commands.write_in_waves(&self.program, &placed.table, &plan, &waves, (0, &[]))?;
+        commands.write_in_waves(
+            &self.program,
+            &placed.table,
+            &plan,
+            &waves,
+            Givens::Host(0, &[]),
+        )?;
         let device = &*self.device;
         let bytes = 4 * commands.words().len().next_multiple_of(4);
         let mut words = device.memory(bytes, MemorySide::Host)?;

@@ -15,7 +15,7 @@ use super::DevicePrecision;
 use super::command_list::{CopyJob, scratch};
 use super::device::{Kernel, Source};
 use super::operations::{constant, value};
-use super::phase_table::{PhaseEntry, PhaseTable};
+use super::phase_table::{PhaseEntry, PhaseTable, Way};
 use super::weights::WeightLayout;
 
 /// Writes a line of a source.
@@ -39,6 +39,9 @@ pub(crate) fn source(
     precision: DevicePrecision,
 ) -> Source {
     let mut text = String::new();
+    if table.entries().iter().any(|entry| Way::of(program, entry.cell) == Way::Back) {
+        line!(text, "#define LOSSES");
+    }
     for header in ["attention", "copies", "tf32", "large"] {
         line!(text, "#include \"{header}.h\"");
     }

@@ -4,7 +4,7 @@ use edbatch_layout as layout;
 use edbatch_layout::{Operand, Plan, Program, ValueRow, Want};
 use edbatch_runtime::GivenPlace;
 
-use super::{CommandList, CopyJob, ENTRY, FOLDED, JOB, LINE, LIST, TILES_ONLY, check};
+use super::{CommandList, CopyJob, ENTRY, FOLDED, Givens, JOB, LINE, LIST, TILES_ONLY, check};
 use crate::CudaError;
 use crate::phase_table::PhaseTable;
 
@@ -18,10 +18,11 @@ impl CommandList {
         program: &Program,
         table: &PhaseTable,
         plan: &Plan,
+        of_given: Givens<'_>,
     ) -> Result<(), CudaError> {
         let operands = (0..plan.steps.len()).map(|step| plan.operands_of(step).len());
         let job = (JOB + 2 * operands.max().unwrap_or(0)).next_multiple_of(LINE);
-        let waves = self.count_waves(table, plan);
+        let waves = self.count_waves(table, plan).max(of_given.least_waves());
         let jobs: usize = plan.steps.iter().map(|step| table.of(step).len()).sum();
         let given = plan.given.iter().map(|&row| fields(program, row).count());
         let wanted = plan.wanted.iter().map(|&(row, want)| match want {
@@ -31,9 +32,10 @@ impl CommandList {
         let pieces = arg_maxes(plan).map(|row| 2 * fields(program, row).count());
         let lists = plan.lists.len() + plan.rows.len() + pieces.sum::<usize>();
         let entries = ENTRY * (1 + waves + given.chain(wanted).sum::<usize>());
+        let lists = lists + of_given.words();
         check((entries + lists + LINE + job * jobs) as u64, "the command list")?;
         self.words.clear();
-        self.words.extend([waves as u32, job as u32, 0, 0]);
+        self.words.extend([waves as u32, job as u32, of_given.weight().to_bits(), 0]);
         self.words.resize(ENTRY * (1 + waves), 0);
         self.words.extend(&plan.lists);
         self.words.extend(&plan.rows);
@@ -107,10 +109,14 @@ impl CommandList {
         &mut self,
         program: &Program,
         plan: &Plan,
-        given: (usize, &[GivenPlace]),
+        given: Givens<'_>,
         mut pieces: u32,
     ) -> Result<(), CudaError> {
         (self.outputs, self.indices) = (0, 0);
+        if let Givens::Losses(losses) = given {
+            self.write_losses(program, plan, losses);
+            return Ok(());
+        }
         let Self { words, outputs, indices, .. } = self;
         if !plan.given.is_empty() {
             let first = words.len();
@@ -142,7 +148,7 @@ impl CommandList {
 }
 
 /// Enters in a wave that its copies begin at `first` and end at the end of the list.
-fn enter(words: &mut [u32], wave: usize, first: usize) {
+pub(super) fn enter(words: &mut [u32], wave: usize, first: usize) {
     let copies = (words.len() - first) / ENTRY;
     words[ENTRY * (wave + 1) + 1] &= !TILES_ONLY;
     words[ENTRY * (wave + 1) + 2..][..2].copy_from_slice(&[first as u32, copies as u32]);
@@ -153,20 +159,29 @@ fn arg_maxes(plan: &Plan) -> impl Iterator<Item = ValueRow> {
     plan.wanted.iter().filter(|(_, want)| *want == Want::ArgMax).map(|&(row, _)| row)
 }
 
-/// Writes the copies of the given rows into the arena: the first `initial` from the host, the next
-/// from their `places`, the rest from the host.
-fn give(
-    words: &mut Vec<u32>,
-    program: &Program,
-    given: &[ValueRow],
-    (initial, places): (usize, &[GivenPlace]),
-) {
+/// Writes the copies of the given rows into the arena.
+fn give(words: &mut Vec<u32>, program: &Program, given: &[ValueRow], of_given: Givens<'_>) {
     let mut from = 0;
     for (index, &row) in given.iter().enumerate() {
-        let place = index.checked_sub(initial).and_then(|index| places.get(index));
-        if let Some(&GivenPlace::Stored(line)) = place {
-            copy_lines(words, CopyJob::Stored, program, row, line);
-            continue;
+        match of_given {
+            Givens::Host(initial, places) => {
+                let place = index.checked_sub(initial).and_then(|index| places.get(index));
+                if let Some(&GivenPlace::Stored(line)) = place {
+                    copy_lines(words, CopyJob::Stored, program, row, line);
+                    continue;
+                }
+            }
+            Givens::Trained(starts) => {
+                if let Some(initial) = program.network().initial_values().get(index) {
+                    let fields = fields(program, row).zip(&initial.parameters);
+                    words.extend(fields.flat_map(|((to, len), parameter)| {
+                        [CopyJob::Initial as u32, starts[parameter.0 as usize], to, len]
+                    }));
+                    continue;
+                }
+            }
+            Givens::Gradients(_) => {}
+            Givens::Losses(_) => unreachable!("losses compute the given rows"),
         }
         for (start, len) in fields(program, row) {
             words.extend([CopyJob::Given as u32, from, start, len]);
@@ -198,7 +213,10 @@ fn copy(words: &mut Vec<u32>, what: CopyJob, program: &Program, row: ValueRow, t
 }
 
 /// Returns the start and the number of elements of each field of a row.
-fn fields(program: &Program, row: ValueRow) -> impl Iterator<Item = (u32, u32)> + use<'_> {
+pub(super) fn fields(
+    program: &Program,
+    row: ValueRow,
+) -> impl Iterator<Item = (u32, u32)> + use<'_> {
     let layout = program.record(row.record);
     let starts = layout.offsets.iter().map(move |&offset| row.start + offset);
     starts.zip(layout.widths.iter().copied())

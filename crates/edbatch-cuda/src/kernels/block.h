@@ -24,6 +24,9 @@ struct Limit {
     inline bool is_over(u64& began) const;
 };
 
+// The state of a step of training (`stage.h`).
+struct Stage;
+
 // The arguments of a launch (`device.rs`), with pointers of the device.
 struct Arguments {
     const u32* commands;
@@ -34,6 +37,8 @@ struct Arguments {
     float* store;
     float* outputs;
     u32* indices;
+    const float* masters;
+    Stage* stage;
     Limit limit;
 };
 

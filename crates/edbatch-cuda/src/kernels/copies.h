@@ -1,17 +1,25 @@
-// Copies of values into and out of the arena: `CopyJob` of `command_list.rs`.
+// Copies of values into and out of the arena: `CopyJob` of `command_list.rs`. A source that defines
+// `LOSSES` also has the jobs of losses.
 #pragma once
 #include "barrier.h"
 #include "outputs.h"
+#ifdef LOSSES
+#include "loss.h"
+#endif
 
-enum : u32 { GIVEN = 0xffffffffu - 4, STORED, OUTPUT, STORE, ARG_MAX };
+enum : u32 { GIVEN = 0xffffffffu - 7, INITIAL, STORED, OUTPUT, STORE, ARG_MAX, LOSS, LOSS_SUM };
 
 // The line of the store that a job names: 16 floats.
 DEVICE float* line(const Arguments& a, const u32* job) { return a.store + 16ull * job[1]; }
 
-// Copies element `i` of a job other than an argmax.
+// True if a job copies elements.
+DEVICE bool copies_elements(const u32* job) { return job[0] < ARG_MAX; }
+
+// Copies element `i` of such a job.
 DEVICE void copy_element(const Arguments& a, const u32* job, u32 i) {
     switch (job[0]) {
     case GIVEN: put(a.arena + job[2] + i, a.given[job[1] + i]); break;
+    case INITIAL: put(a.arena + job[2] + i, fresh(a.masters + job[1] + i)); break;
     case STORED: put(a.arena + job[2] + i, fresh(line(a, job) + i)); break;
     case OUTPUT: a.outputs[job[2] + i] = fresh(a.arena + job[1] + i); break;
     case STORE: line(a, job)[i] = fresh(a.arena + job[2] + i); break;
@@ -42,7 +50,10 @@ CALLED void copy_jobs(TeamBlock block, Arguments a, u32 first, u32 count) {
         u32 warp = block.index * (THREADS / 32) + t / 32;
         for (u32 i = warp; i < count; i += THREADS / 32 * block.blocks) {
             const u32* own = a.commands + first + 4 * i;
-            if (own[0] == ARG_MAX) continue;
+#ifdef LOSSES
+            if (own[0] == LOSS && own[3] <= NARROW) narrow_losses(a, own, t % 32);
+#endif
+            if (!copies_elements(own)) continue;
             for (u32 i = t % 32; i < own[3]; i += 32) copy_element(a, own, i);
         }
     });
@@ -50,5 +61,9 @@ CALLED void copy_jobs(TeamBlock block, Arguments a, u32 first, u32 count) {
     for (u32 i = block.index; i < count; i += block.blocks) {
         const u32* own = a.commands + first + 4 * i;
         if (own[0] == ARG_MAX) arg_max_job(block, a, own);
+#ifdef LOSSES
+        if (own[0] == LOSS && own[3] > NARROW) wide_losses(block, a, own);
+        if (own[0] == LOSS_SUM) sum_losses(block, a, own);
+#endif
     }
 }

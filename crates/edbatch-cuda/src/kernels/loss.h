@@ -1,6 +1,7 @@
 // The loss of a row of scores for a class, and its gradient: `cross_entropy` and `ln` of
 // `kernels/math.rs` in `edbatch-runtime`, with the same operations in the same order.
 #pragma once
+#include "stage.h"
 #include "steps.h"
 
 // Each operation is rounded separately, whatever the compiler's options.
@@ -66,7 +67,7 @@ DEVICE float loss_gradient(float weight, float probability, bool is_class) {
 }
 
 // A row of scores, its class, and the places of its gradient and its weighted loss: elements of the
-// arena. The loss has two.
+// arena. The loss has two. A term of width 0 has no scores and no loss.
 struct Term {
     u32 scores, class_, gradient, loss;
 
@@ -78,6 +79,7 @@ enum : u32 { NARROW = 64 };
 
 // One thread computes a row.
 DEVICE void narrow_loss(float* arena, Term term, u32 width, float weight) {
+    if (width == 0) return term.end(arena, 0.0);
     const float* scores = arena + term.scores;
     float* gradient = arena + term.gradient;
     auto from = [&](u32 i) { return fresh(scores + i); };
@@ -133,5 +135,48 @@ DEVICE void wide_loss(const Block& block, float* arena, Term term, u32 width, fl
             put(gradient + i, loss_gradient(weight, probability, i == term.class_));
         }
         if (t == 0) term.end(arena, weighted_loss(weight, peak, fresh(scores + term.class_)));
+    });
+}
+
+// The jobs `Loss` and `LossSum` of `command_list.rs`.
+
+DEVICE Term term_of(const Arguments& a, const u32* job, u32 index) {
+    return ((const Term*)(a.commands + job[1]))[index];
+}
+DEVICE float weight_of(const Arguments& a) { return from_bits(a.commands[2]); }
+
+// Runs a job with narrow rows: lane n of a warp computes its term n.
+CALLED void narrow_losses(Arguments a, const u32* job, u32 lane) {
+    if (lane < job[2]) narrow_loss(a.arena, term_of(a, job, lane), job[3], weight_of(a));
+}
+
+CALLED void wide_losses(Block block, Arguments a, const u32* job) {
+#pragma unroll 1
+    for (u32 i = 0; i < job[2]; ++i)
+        wide_loss(block, a.arena, term_of(a, job, i), job[3], weight_of(a));
+}
+
+// Adds up the losses of each input, then of all inputs, in order. As on the CPU, a sum begins at -0.
+// The sum of a step begins with its input 0.
+CALLED void sum_losses(Block block, Arguments a, const u32* job) {
+    const u32 *list = a.commands + job[1], *ends = list + 2;
+    const double* losses = (const double*)(a.arena + list[0]);
+    double* sums = (double*)(a.arena + list[1]);
+    block.superstep([&](u32 t) {
+        for (u32 i = t; i < job[2]; i += THREADS) {
+            double sum = -0.0;
+            for (u32 v = i == 0 ? 0 : ends[i - 1]; v < ends[i]; ++v) sum = add(sum, losses[v]);
+            sums[i] = sum;
+        }
+    });
+    block.superstep([&](u32 t) {
+        if (t > 0) return;
+        double sum = job[3] == 0 ? -0.0 : a.stage->loss;
+        for (u32 i = 0; i < job[2]; ++i) {
+            sum = add(sum, sums[i]);
+            bool is_finite = (bits(sums[i]) >> 52 & 0x7ff) != 0x7ff;
+            if (!is_finite) a.stage->set_bad_input(job[3] + i);
+        }
+        a.stage->loss = sum;
     });
 }

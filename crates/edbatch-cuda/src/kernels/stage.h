@@ -32,9 +32,13 @@ struct Stage {
                      : "=r"(before) : "l"(&ended) : "memory");
         return before;
     }
+    DEVICE void set_bad_input(u32 index) { atomicMin(&bad_input, index); }
     DEVICE void set_bad_parameter(u32 index) { atomicMin(&bad_parameter, index); }
 #else
     u32 arrive() { return ended++; }
+    void set_bad_input(u32 index) {
+        if (index < bad_input) bad_input = index;
+    }
     void set_bad_parameter(u32 index) {
         if (index < bad_parameter) bad_parameter = index;
     }

@@ -1,8 +1,15 @@
 //! Losses of rows of scores, and their gradients.
 
+use std::fmt::Write;
+use std::sync::Arc;
+
+use edbatch_graph::{Graph, Network, NodeId, Schedule, Shape, training_network};
+use edbatch_layout::{Lifetimes, MiniBatch, Planner, Program, TrainingPlan, Want};
 use edbatch_runtime::kernels::math;
 
 use super::{Random, assert_same_bits, everywhere, levels};
+use crate::command_list::{CommandList, Givens, Losses};
+use crate::phase_table::{PhaseTable, SMS, Way};
 
 const LOSS: &str = "#include \"loss.h\"";
 
@@ -120,3 +127,132 @@ fn the_logarithm_of_doubles_has_the_bits_of_the_cpu() {
         }
     }
 }
+
+/// The arena begins with the state of the step.
+#[test]
+fn losses_are_summed_by_inputs_in_order() {
+    let wave = "Arguments own = a;
+        own.stage = (Stage*)a.arena;
+        if (block.index == 0) sum_losses(block, own, a.commands);";
+    let Some(run) = everywhere(LOSS, wave) else { return };
+    let mut random = Random(6);
+    let halves = |x: f64| [x.to_bits() as u32, (x.to_bits() >> 32) as u32];
+    for inputs in [0, 1, 2, 255, 256, 257, 700] {
+        for (first_input, bad) in [(0, false), (5, false), (0, true), (5, true)] {
+            // Inputs have up to three values; the first one has none.
+            let counts = (0..inputs).map(|input| if input == 0 { 0 } else { random.below(4) });
+            let counts: Vec<usize> = counts.collect();
+            let ends = counts.iter().scan(0, |end, count| {
+                *end += count;
+                Some(*end as u32)
+            });
+            let ends: Vec<u32> = ends.collect();
+            let mut losses: Vec<f64> =
+                (0..counts.iter().sum()).map(|_| f64::from(random.float()) / 3.0).collect();
+            if bad {
+                losses.iter_mut().skip(90).step_by(70).for_each(|x| *x = f64::INFINITY);
+            }
+            let mut rest = losses.iter();
+            let mut sums = Vec::new();
+            for &count in &counts {
+                sums.push(rest.by_ref().take(count).sum::<f64>());
+            }
+            let before = 0.7;
+            let sum = match first_input {
+                0 => sums.iter().sum::<f64>(),
+                _ => sums.iter().fold(before, |sum, x| sum + x),
+            };
+            let first_bad = sums.iter().position(|sum| !sum.is_finite());
+            let fine = u32::MAX;
+            let stage = [&[0, 0, fine, fine][..], &halves(before), &halves(0.0)].concat();
+            let words = stage.into_iter().chain(losses.iter().flat_map(|&x| halves(x)));
+            let arena: Vec<f32> = words.map(f32::from_bits).collect();
+            let head = [0, 4, inputs as u32, first_input, 8, arena.len() as u32];
+            let lefts = run((2, &[&head[..], &ends].concat(), &[], &arena, 2 * inputs + 2));
+            for (device, left) in lefts {
+                let what = format!("{device}: {inputs} inputs from {first_input}, {bad}");
+                let got = double(&left.arena, 4);
+                assert!(got.to_bits() == sum.to_bits(), "{what}: {got}, expected {sum}");
+                let expected = first_bad.map_or(fine, |input| first_input + input as u32);
+                assert_eq!(left.arena[2].to_bits(), expected, "{what}");
+            }
+        }
+    }
+}
+
+/// A chain of two states and a value of each, from an initial state. All values but the first have
+/// losses.
+fn chain() -> (Program, TrainingPlan) {
+    let mut network = Network::new();
+    let state = network.record("state", [("h", Shape::Vector(2))]).unwrap();
+    let score = network.record("score", [("y", Shape::Vector(70))]).unwrap();
+    let start = network.initial(state, &["start"]).unwrap();
+    let next = network.cell("next", state, |cell| {
+        let [h] = cell.one("before", state);
+        vec![(h + cell.parameter("w", &[2, 2]).matmul(h)).tanh()]
+    });
+    let output = network.cell("output", score, |cell| {
+        let [h] = cell.one("h", state);
+        vec![cell.parameter("out", &[70, 2]).matmul(h)]
+    });
+    let [next, output] = [next, output].map(|cell| cell.unwrap());
+    let mut graph = Graph::new(Arc::new(network));
+    let first = graph.call(next, &[], &[start]).unwrap();
+    let second = graph.call(next, &[], &[first]).unwrap();
+    let scores = graph.call(output, &[], &[second]).unwrap();
+    let training = training_network(graph.network(), |_| true, |_| true).unwrap();
+    let program = Program::for_training(Arc::new(training)).unwrap();
+    let mut schedule = Schedule::new();
+    for (node, kind) in [next, next, output].into_iter().enumerate() {
+        schedule.push(kind, &[NodeId::new(node)]);
+    }
+    let wanted = [first, scores, second].map(|value| (value, Want::Elements));
+    let mini_batch =
+        MiniBatch { program: &program, graph: &graph, schedule: &schedule, wanted: &wanted };
+    let mut plan = TrainingPlan::default();
+    let mut planner = Planner::new(Lifetimes::Distinct);
+    planner.plan_training(&mini_batch, &[false, true, true], &mut plan).unwrap();
+    (program, plan)
+}
+
+#[test]
+fn lists_of_a_step_of_training_are_readable() {
+    let (program, plan) = chain();
+    let (mut list, mut got) = (CommandList::default(), String::new());
+    let losses = Losses {
+        forward: &plan.forward,
+        before: 0,
+        gradient_of: &plan.gradient_of,
+        targets: &[7, 69, 1],
+        weight: 0.5,
+        ends: &[1, 3],
+        first_input: 4,
+    };
+    for (way, plan, given) in [
+        (Way::Forward, &plan.forward, Givens::Trained(&[100, 200, 300])),
+        (Way::Back, &plan.back, Givens::Losses(losses)),
+    ] {
+        let table = PhaseTable::with_products(&program, way, true, SMS);
+        list.write_from(&program, &table, plan, given).unwrap();
+        write!(got, "{way:?}, {} elements\n{list}", list.arena()).unwrap();
+    }
+    assert_eq!(got, LISTS);
+}
+
+const LISTS: &str = "\
+Forward, 372 elements
+wave 0: parameters 100+2 -> @0;
+wave 1: phase 0, 1 calls -> @112, 1 slices, 0+16;
+wave 2: phase 0, 1 calls -> @128, 1 slices, 112+16;
+wave 3: phase 1, 1 calls -> @144, 1 slices, 128+16;
+wave 4: @112+2 -> output 0; @144+70 -> output 2; @128+2 -> output 72;
+Back, 450 elements
+wave 0: losses of width 0 [[0, 7, 0, 440]]; losses of width 2 [[128, 1, 96, 444]]; \
+losses of width 70 [[144, 69, 16, 442]];
+wave 1: phase 2, 1 calls -> @224, 1 slices, 128+16, 144+80, 28+29; \
+sums of losses [440, 446, 1, 3] of inputs from 4;
+wave 2: phase 0, 1 calls -> @336, 1 slices, 112+16, 128+16, 30+31;
+wave 3: phase 1, 1 calls -> @336, 1 slices, 112+16, 128+16, 30+31;
+wave 4: phase 0, 1 calls -> @352, 1 slices, 0+16, 112+16, 33+34;
+wave 5: phase 1, 1 calls -> @352, 1 slices, 0+16, 112+16, 33+34;
+";

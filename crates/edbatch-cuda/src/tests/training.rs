@@ -235,7 +235,7 @@ fn check_back(level: Level, seed: u32, (name, emitting): &(String, Emitting)) ->
     let expected = run(&mut cpu, &all, &host);
     let driver = [Driver::Teams, Driver::Barriers][seed as usize % 2];
     let (options, of) = (CudaOptions::new().driver(driver), (program.clone(), Way::Back));
-    let loaded = Cuda::of_way(Emulated::new(seed + 1), of, &parameters, &options);
+    let loaded = Cuda::of_way(Arc::new(Emulated::new(seed + 1)), of, &parameters, &options);
     let lacks = |error: &_| matches!(CudaError::of(error), Some(CudaError::NoCompiler { .. }));
     let mut cuda = edbatch_testing::or_skip(loaded, lacks)?;
     // Each launch has a different order of threads, blocks and jobs.
