@@ -35,6 +35,9 @@
 //! `kernels/tile.h`, `kernels/large.h`, `kernels/small.h`, `kernels/steps.h` and `kernels/team.h`.
 //! `unsafe` code is in `emulated.rs`, `nvidia.rs`, the files below `nvidia/`, and `nvrtc.rs`.
 
+// Nothing trains on a device yet besides tests.
+#[cfg(test)]
+mod back;
 mod backend;
 mod binary;
 mod check_waves;

@@ -115,6 +115,38 @@ impl<D: Device> Arenas<D> {
     }
 }
 
+/// Plans over the rows of the last plan.
+#[cfg_attr(not(test), expect(dead_code, reason = "nothing trains on a device yet"))]
+impl<D: Device> Arenas<D> {
+    /// Grows the last plan's arena for a plan over the same rows, and keeps them. Returns true if
+    /// all that the last plan did not write is cleared. Until [`ended_again`](Self::ended_again),
+    /// the arena may contain anything.
+    pub(super) fn begin_again(&mut self, device: &D, floats: usize) -> Result<bool, BackendError> {
+        let is_clear = self.written[self.current].take().is_some();
+        let arena = &mut self.both[self.current];
+        self.used = self.used.max(floats.next_multiple_of(4));
+        arena.grow_with(device, self.used, |memory| device.clear(memory))?;
+        Ok(is_clear)
+    }
+
+    /// Ends the launch of a plan over the same rows, in an arena that was clear before both plans
+    /// if `is_clear`.
+    pub(super) fn ended_again(&mut self, is_clear: bool) {
+        self.written[self.current] = is_clear.then_some(self.used);
+    }
+
+    /// Reads elements of the last plan's arena.
+    pub(super) fn read(
+        &self,
+        device: &D,
+        at: usize,
+        words: &mut [u32],
+    ) -> Result<(), BackendError> {
+        let memory = self.both[self.current].memory.as_ref().expect("a plan has run");
+        Ok(device.read(memory, at, words)?)
+    }
+}
+
 /// A growable buffer.
 pub(super) struct Buffer<D: Device> {
     side: MemorySide,
@@ -149,8 +181,19 @@ impl<D: Device> Buffer<D> {
     /// Grows memory of the device to at least `words` words and keeps its contents. If this fails,
     /// the buffer is as it was. No running launch may use the memory.
     pub(super) fn grow(&mut self, device: &D, words: usize) -> Result<(), BackendError> {
+        self.grow_with(device, words, |_| Ok(()))
+    }
+
+    /// Like [`grow`](Self::grow); new memory is filled before the contents are copied.
+    fn grow_with(
+        &mut self,
+        device: &D,
+        words: usize,
+        fill: impl FnOnce(&D::Memory) -> Result<(), CudaError>,
+    ) -> Result<(), BackendError> {
         if self.words < words {
             let (words, memory) = self.allocate(device, words, self.words.saturating_mul(2))?;
+            fill(&memory)?;
             if let Some(before) = &self.memory {
                 device.copy(before, &memory, self.words)?;
             }
