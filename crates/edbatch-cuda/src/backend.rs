@@ -3,18 +3,21 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use edbatch_layout::{LINE, Lifetimes, Plan, Program, Step, ValueRow, Want};
-use edbatch_runtime::kernels::ArgMax;
+use edbatch_layout::{LINE, Lifetimes, Plan, Program, Step, ValueRow};
 use edbatch_runtime::{
-    Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, PartLimits, StoredRow, fields,
+    Backend, BackendError, Bytes, Outputs, Parameters, Part, PartLimits, StoredRow, Training,
+    fields,
 };
 
-use super::command_list::{CommandList, Givens, NOT_FINITE};
-use super::device::{Arguments, Device, TeamPart};
-use super::loaded::{Loaded, Placed};
-use super::memory::PlanMemory;
+use super::command_list::Givens;
+use super::device::{Device, TeamPart};
+use super::loaded::Loaded;
+use super::memory::{PlanMemory, SharedArena};
+use super::pass::Placed;
 #[cfg(test)]
 use super::phase_table::Way;
+use super::slot::Slot;
+use super::trained::Trained;
 use super::{CudaError, CudaOptions};
 
 /// Minimum inputs of a part of a mini-batch, and minimum nodes of a round that has several parts. A
@@ -32,22 +35,14 @@ pub(super) struct Cuda<D: Device> {
     pub(super) slots: Vec<Slot<D>>,
     /// The plans of the last launch, one for each team; the next launch reuses the vector.
     pub(super) parts: Vec<TeamPart>,
+    /// The arena of a program for training.
+    pub(super) arena: SharedArena<D>,
 }
 
 /// A program loaded on several devices. Successive forks use the devices in turn.
 struct Devices<D: Device> {
     loaded: Vec<Arc<Loaded<D>>>,
     next: AtomicUsize,
-}
-
-/// The memory of a slot.
-pub(super) struct Slot<D: Device> {
-    pub(super) memory: PlanMemory<D>,
-    pub(super) commands: CommandList,
-    /// For each wanted value of the last plan: the start of its elements in the outputs, and its
-    /// argmax index, or 0 if that is not wanted.
-    starts: Vec<usize>,
-    arg_max: Vec<ArgMax>,
 }
 
 impl<D: Device> Cuda<D> {
@@ -60,6 +55,10 @@ impl<D: Device> Cuda<D> {
         options: &CudaOptions,
     ) -> Result<Self, BackendError> {
         let parameters = &parameters.for_network(program.network())?;
+        if program.training().is_some() && devices.len() > 1 {
+            let why = "a trainer uses one device: name only one";
+            return Err(CudaError::failed("the list of devices", why).into());
+        }
         let load = |device: &Arc<D>| {
             Ok(Arc::new(Loaded::new(device.clone(), program.clone(), parameters, options)?))
         };
@@ -78,14 +77,15 @@ impl<D: Device> Cuda<D> {
         options: &CudaOptions,
     ) -> Result<Self, BackendError> {
         let parameters = parameters.for_network(of.0.network())?;
-        let loaded = Loaded::of(device, of, &parameters, options)?;
+        let (loaded, _) = Loaded::of(device, of, &parameters, options)?;
         let loaded = Arc::new(loaded);
         let devices = Devices { loaded: vec![loaded.clone()], next: AtomicUsize::new(1) };
         Ok(Self::on(loaded, Arc::new(devices)))
     }
 
     fn on(loaded: Arc<Loaded<D>>, devices: Arc<Devices<D>>) -> Self {
-        Self { loaded, devices, slots: Vec::new(), parts: Vec::new() }
+        let (slots, parts, arena) = (Vec::new(), Vec::new(), SharedArena::new());
+        Self { loaded, devices, slots, parts, arena }
     }
 
     /// Runs again one step of the plan that ran last in slot 0. The step's operands may have been
@@ -117,7 +117,7 @@ impl<D: Device> Cuda<D> {
     pub(super) fn run_in_waves(
         &mut self,
         plan: &Plan,
-        given: &Given<'_>,
+        given: &edbatch_runtime::Given<'_>,
         waves: &[u32],
     ) -> Result<(), BackendError> {
         let loaded = self.loaded.clone();
@@ -162,13 +162,16 @@ impl<D: Device> Cuda<D> {
 impl<D: Device> Backend for Cuda<D> {
     fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
         let loaded = self.loaded.clone();
+        if loaded.trained.is_some() {
+            return self.run_trained(parts);
+        }
         let placed = loaded.placed();
         for Part { slot, plan, given } in parts {
             let slot = self.slot(*slot);
             let rows = (given.initial.len(), given.places);
             slot.commands.write(&loaded.program, &placed.table, plan, rows)?;
             // From the next round on.
-            loaded.learn(slot.commands.reads())?;
+            loaded.pass.learn(&loaded.device, slot.commands.reads())?;
             slot.give(&*loaded.device, given)?;
             slot.reserve(&loaded, &placed, false)?;
         }
@@ -232,16 +235,24 @@ impl<D: Device> Backend for Cuda<D> {
         };
         let arena = 4 * words(|memory| memory.arenas.words());
         let store = 4 * words(|memory| memory.store.words);
-        Bytes { weights: self.loaded.weight_bytes, arena, store }
+        let Bytes { weights, arena: sums, .. } =
+            self.loaded.trained.as_ref().map_or(Bytes::default(), Trained::bytes);
+        let arena = arena + 4 * self.arena.words() + sums;
+        Bytes { weights: self.loaded.weight_bytes + weights, arena, store }
     }
 
     fn bytes_of(&self, plan: &Plan) -> u64 {
-        let arenas = if self.loaded.waits_for_rows(&self.loaded.placed()) { 2 } else { 1 };
+        let Loaded { pass, trained, .. } = &*self.loaded;
+        let arenas = if trained.is_none() && pass.waits_for_rows(&pass.placed()) { 2 } else { 1 };
         arenas * (size_of::<f32>() * plan.arena) as u64
     }
 
     fn program(&self) -> Option<&Arc<Program>> {
         Some(&self.loaded.program)
+    }
+
+    fn training(&mut self) -> Option<&mut dyn Training> {
+        self.loaded.trained.is_some().then_some(self as &mut dyn Training)
     }
 
     fn fork(&self) -> Box<dyn Backend> {
@@ -260,106 +271,11 @@ impl<D: Device> Backend for Cuda<D> {
     }
 }
 
-impl<D: Device> Slot<D> {
-    fn new() -> Self {
-        let (memory, commands) = (PlanMemory::new(), CommandList::default());
-        Self { memory, commands, starts: Vec::new(), arg_max: Vec::new() }
-    }
-
-    /// Copies the given values of the caller to host memory that the device can read.
-    pub(super) fn give(&mut self, device: &D, given: &Given<'_>) -> Result<(), BackendError> {
-        let initial = given.initial.iter().map(<[f32]>::len).sum::<usize>();
-        let memory = self.memory.given.reserve(device, initial + given.host.len())?;
-        let floats = device.host_floats_mut(memory);
-        let mut at = 0;
-        for row in given.initial.iter().chain([given.host]) {
-            floats[at..at + row.len()].copy_from_slice(row);
-            at += row.len();
-        }
-        Ok(())
-    }
-
-    /// Copies the command list to memory that the device can read, and allocates the other memory
-    /// of its plan; for a step of the last plan `again`.
-    fn reserve(
-        &mut self,
-        loaded: &Loaded<D>,
-        placed: &Placed<D>,
-        again: bool,
-    ) -> Result<(), BackendError> {
-        let device = &*loaded.device;
-        self.reserve_commands(device)?;
-        let Self { memory, commands, .. } = self;
-        match again {
-            true => memory.arenas.reserve_again(device, commands.arena())?,
-            false => {
-                let waits = loaded.waits_for_rows(placed);
-                memory.arenas.reserve(device, commands.arena(), waits)?;
-            }
-        }
-        memory.outputs.reserve(device, commands.outputs())?;
-        memory.indices.reserve(device, commands.indices())?;
-        Ok(())
-    }
-
-    /// Copies the command list to memory that the device can read.
-    pub(super) fn reserve_commands(&mut self, device: &D) -> Result<(), BackendError> {
-        let Self { memory, commands, .. } = self;
-        // Teams copy the list four words at a time.
-        let words = commands.words().len().next_multiple_of(4);
-        let to = memory.commands.reserve(device, words)?;
-        device.host_mut(to)[..commands.words().len()].copy_from_slice(commands.words());
-        memory.device_commands.reserve(device, words)?;
-        Ok(())
-    }
-
-    /// Records, for the plan that has just run, the start of each wanted value in the outputs and
-    /// the argmax indices.
-    fn find_wanted(&mut self, Loaded { device, program, .. }: &Loaded<D>, plan: &Plan) {
-        let Self { memory, starts, arg_max, .. } = self;
-        let indices = memory.indices.memory.as_ref();
-        let mut indices = indices.map_or(&[][..], |memory| device.host(memory)).iter();
-        starts.clear();
-        arg_max.clear();
-        let mut at = 0;
-        for &(row, want) in &plan.wanted {
-            starts.push(at);
-            arg_max.push(match want {
-                Want::ArgMax => {
-                    let index = *indices.next().expect("an index for each");
-                    ArgMax { index: index & !NOT_FINITE, is_finite: index & NOT_FINITE == 0 }
-                }
-                Want::Elements | Want::Store(_) => ArgMax::default(),
-            });
-            if want == Want::Elements {
-                at += program.record(row.record).widths.iter().sum::<u32>() as usize;
-            }
-        }
-    }
-}
-
-impl<D: Device> PlanMemory<D> {
-    /// Returns the arguments with which a launch runs the plan of this slot.
-    pub(super) fn arguments(&self, loaded: &Loaded<D>) -> Arguments {
-        let device = &*loaded.device;
-        Arguments {
-            commands: self.commands.address(device),
-            arena: self.arenas.address(device),
-            weights: device.address(&loaded.weights),
-            folded: loaded.folded.as_ref().map_or(0, |memory| device.address(memory)),
-            given: self.given.address(device),
-            store: self.store.address(device),
-            outputs: self.outputs.address(device),
-            indices: self.indices.address(device),
-            ..Arguments::default()
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use edbatch_graph::{Dag, NodeId};
-    use edbatch_layout::CellStyle;
+    use edbatch_layout::{CellStyle, Want};
+    use edbatch_runtime::Given;
     use edbatch_testing::Subject;
 
     use super::super::emulated::Emulated;

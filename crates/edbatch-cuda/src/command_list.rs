@@ -99,14 +99,11 @@ pub(crate) enum Givens<'a> {
     Host(usize, &'a [GivenPlace]),
     /// The initial ones from the trained parameters, of which each has its start here; the rest
     /// from the host.
-    #[cfg_attr(not(test), expect(dead_code, reason = "nothing trains on a device yet"))]
     Trained(&'a [u32]),
     /// They are gradients that the host has; the elements of the arena from which on the plan has
     /// its scratch.
-    #[cfg_attr(not(test), expect(dead_code, reason = "nothing trains on a device yet"))]
     Gradients(usize),
     /// They are gradients of losses.
-    #[cfg_attr(not(test), expect(dead_code, reason = "nothing trains on a device yet"))]
     Losses(Losses<'a>),
 }
 

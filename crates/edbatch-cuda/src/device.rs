@@ -51,7 +51,6 @@ pub(crate) enum Kernel {
     /// `plan_kernel` of `kernels/team.h`, which runs whole plans.
     Plan,
     /// `grid_kernel` of `kernels/grid.h`, whose blocks wait for no other block.
-    #[cfg_attr(not(test), expect(dead_code, reason = "nothing trains on a device yet"))]
     Grid,
     /// `probe_kernel` of `kernels/probe.cu`, which measures an NVIDIA device.
     Probe,
@@ -311,7 +310,6 @@ pub(crate) trait Device: Send + Sync + 'static {
     ///
     /// # Errors
     /// If there are no blocks, or the driver reports an error.
-    #[cfg_attr(not(test), expect(dead_code, reason = "nothing trains on a device yet"))]
     fn launch_grid(
         &self,
         program: &Self::Program,

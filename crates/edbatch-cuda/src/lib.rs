@@ -35,9 +35,6 @@
 //! `kernels/tile.h`, `kernels/large.h`, `kernels/small.h`, `kernels/steps.h` and `kernels/team.h`.
 //! `unsafe` code is in `emulated.rs`, `nvidia.rs`, the files below `nvidia/`, and `nvrtc.rs`.
 
-// Nothing trains on a device yet besides tests.
-#[cfg(test)]
-mod back;
 mod backend;
 mod binary;
 mod check_waves;
@@ -57,15 +54,21 @@ mod nvrtc;
 mod open;
 mod operations;
 mod options;
+mod pass;
 mod phase_table;
 mod phases;
 mod place;
 mod reads;
 mod shapes;
+mod slot;
 mod source;
 mod store;
+mod sums;
 mod team_pool;
+mod trained;
+mod training;
 mod unit_tile;
+mod update;
 mod waves;
 mod weights;
 

@@ -1,8 +1,7 @@
 //! A program on a device: its compiled kernels, weights and folded tables.
 
-use std::error::Error;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use edbatch_layout::Program;
 use edbatch_runtime::{BackendError, Parameters};
@@ -11,39 +10,32 @@ use super::binary::ResourceUsage;
 use super::command_list::{CommandList, Givens};
 use super::compilation::OnCompile;
 use super::device::{Arguments, Device, MemorySide, Properties, Source, TeamPart};
+use super::pass::{Pass, Placed, copied};
 use super::phase_table::{PhaseTable, SMS, Way};
-use super::place::{Placement, Placer, recurrent};
+use super::place::{Placer, recurrent};
 use super::reads::Reads;
 use super::shapes::shared_bytes;
 use super::source::{Tiles, source};
 use super::store::{Key, Store};
 use super::team_pool::TeamKernel;
+use super::trained::Trained;
 use super::unit_tile::UnitTile;
 use super::weights::WeightLayout;
-use super::{CudaError, CudaOptions, DevicePrecision, Driver, nvrtc};
+use super::{CudaError, CudaOptions, DevicePrecision, nvrtc};
 
 /// A program on a device, shared by all slots and forks on that device.
 pub(super) struct Loaded<D: Device> {
     pub(super) device: Arc<D>,
     pub(super) program: Arc<Program>,
-    pub(super) kernels: D::Program,
+    /// The pass that [`Backend::run`](edbatch_runtime::Backend::run) runs.
+    pub(super) pass: Pass<D>,
     pub(super) weights: D::Memory,
     /// The folded tables, followed by the scratch that was used to compute them.
     pub(super) folded: Option<D::Memory>,
     /// The bytes of weights and folded tables.
     pub(super) weight_bytes: usize,
-    /// The placer with all that plans have shown so far, and its placement.
-    placed: RwLock<(Placer, Arc<Placed<D>>)>,
-    driver: Driver,
-}
-
-/// The placement of a program on teams.
-pub(super) struct Placed<D: Device> {
-    /// The phases: jobs do not divide those with resident weights.
-    pub(super) table: PhaseTable,
-    pub(super) placement: Placement,
-    /// The placement's table on the device.
-    places: D::Memory,
+    /// The trained parameters, if the program is for training.
+    pub(super) trained: Option<Trained<D>>,
 }
 
 /// A program's generated source, before it is compiled.
@@ -142,18 +134,22 @@ impl Generated {
         let is_exact = options.precision == DevicePrecision::Exact;
         let (sms, own_bytes) = properties.map_or((SMS, 0), |own| (own.sms, own.shared_bytes));
         let table = |way| PhaseTable::with_products(program, way, is_exact, sms);
-        let [forward, back] = [Way::Forward, Way::Back].map(table);
-        let mut layout = WeightLayout::new(program, [&forward, &back]);
-        let phases = if way == Way::Forward { forward } else { back };
+        let passes = [Way::Forward, Way::Back].map(table);
+        let mut layout = WeightLayout::new(program, &passes);
         let known = shared_bytes(architecture).unwrap_or(own_bytes);
-        let mut all = Vec::new();
-        if is_exact {
-            let recurrent = recurrent(program, &phases).into_iter();
-            let entries = recurrent.map(|(phase, _)| (phase, &phases.entries()[phase]));
-            all.extend(entries.filter_map(|own| UnitTile::of(program, own, known)));
-        }
-        let tiles = Tiles::new(program, &phases, &layout, all);
-        layout.add_tiles(program, &phases, tiles.phases());
+        let passes = passes.map(|phases| {
+            let mut all = Vec::new();
+            if is_exact {
+                let recurrent = recurrent(program, &phases).into_iter();
+                let entries = recurrent.map(|(phase, _)| (phase, &phases.entries()[phase]));
+                all.extend(entries.filter_map(|own| UnitTile::of(program, own, known)));
+            }
+            let tiles = Tiles::new(program, &phases, &layout, all);
+            layout.add_tiles(program, &phases, tiles.phases());
+            (phases, tiles)
+        });
+        let [forward, back] = passes;
+        let (phases, tiles) = if way == Way::Forward { forward } else { back };
         let source = source(program, &phases, &layout, &tiles, options.precision);
         let mut tiles: Vec<_> = tiles.phases().cloned().collect();
         tiles.sort_by_key(|tile| tile.phase);
@@ -172,75 +168,44 @@ impl<D: Device> Loaded<D> {
         parameters: &Parameters,
         options: &CudaOptions,
     ) -> Result<Self, BackendError> {
-        if program.network().has_adjoints() {
-            let why = "the CUDA backend cannot compute gradients: use the CPU backend";
-            let why = Box::<dyn Error + Send + Sync>::from(why);
-            return Err(BackendError::Other(why.into()));
+        let is_trained = program.training().is_some();
+        let (mut loaded, layout) = Self::of(device, (program, Way::Forward), parameters, options)?;
+        if is_trained {
+            loaded.trained = Some(Trained::new(&loaded, &layout, parameters, options)?);
         }
-        Self::of(device, (program, Way::Forward), parameters, options)
+        Ok(loaded)
     }
 
-    /// Loads the kernel of a pass.
+    /// Loads the kernel of a pass. Also returns the layout of the weights.
     pub(super) fn of(
         device: Arc<D>,
         (program, way): (Arc<Program>, Way),
         parameters: &Parameters,
         options: &CudaOptions,
-    ) -> Result<Self, BackendError> {
+    ) -> Result<(Self, WeightLayout), BackendError> {
         let driver = options.chosen_driver()?;
         let properties = device.properties();
         let Generated { layout, source, placer } =
             Generated::of(&program, way, options, Some(properties), &properties.architecture);
-        let kernels = device.compile(&source, options.on_compile)?;
+        let pass = Pass::new(&*device, (&source, placer), driver, options.on_compile)?;
         let packed = layout.packed(program.network(), parameters)?;
         let weight_bytes = size_of_val(packed.as_slice());
         let weights = copied(&*device, &packed)?;
         drop(packed);
-        let placed = Placed::new(&*device, placer.place())?;
-        let (placed, folded) = (RwLock::new((placer, Arc::new(placed))), None);
-        let mut loaded =
-            Self { device, program, kernels, weights, folded, weight_bytes, placed, driver };
+        let (folded, trained) = (None, None);
+        let mut loaded = Self { device, program, pass, weights, folded, weight_bytes, trained };
         loaded.fold_tables()?;
-        Ok(loaded)
+        Ok((loaded, layout))
     }
 
     /// Returns the placement for the next launch.
     pub(super) fn placed(&self) -> Arc<Placed<D>> {
-        self.placed.read().unwrap_or_else(PoisonError::into_inner).1.clone()
-    }
-
-    /// Places the program again if a plan reads values of cells that earlier plans did not.
-    pub(super) fn learn(&self, reads: &Reads) -> Result<(), CudaError> {
-        if self.placed.read().unwrap_or_else(PoisonError::into_inner).0.reads.contain(reads) {
-            return Ok(());
-        }
-        let (placer, placed) = &mut *self.placed.write().unwrap_or_else(PoisonError::into_inner);
-        placer.reads.merge(reads);
-        let (table, placement) = placer.place();
-        if placement != placed.placement {
-            *placed = Arc::new(Placed::new(&*self.device, (table, placement))?);
-        }
-        Ok(())
+        self.pass.placed()
     }
 
     /// Returns the kernel of teams with a placement.
     pub(super) fn team_kernel<'a>(&'a self, placed: &'a Placed<D>) -> TeamKernel<'a, D> {
-        let Placed { placement, places, .. } = placed;
-        TeamKernel {
-            device: &*self.device,
-            program: &self.kernels,
-            places: self.device.address(places),
-            slices: placement.slices,
-            resident: placement.resident,
-            shared_bytes: placement.shared_bytes,
-            barriers: self.driver == Driver::Barriers,
-        }
-    }
-
-    /// Returns true if unit tiles wait for each row until it is written, so that plans need cleared
-    /// arenas.
-    pub(super) fn waits_for_rows(&self, placed: &Placed<D>) -> bool {
-        self.driver == Driver::Teams && placed.placement.places.iter().any(Option::is_some)
+        self.pass.team_kernel(&self.device, placed)
     }
 
     /// Computes the program's folded tables.
@@ -277,18 +242,4 @@ impl<D: Device> Loaded<D> {
         self.folded = Some(folded);
         Ok(())
     }
-}
-
-impl<D: Device> Placed<D> {
-    fn new(device: &D, (table, placement): (PhaseTable, Placement)) -> Result<Self, CudaError> {
-        let places = copied(device, &placement.table())?;
-        Ok(Self { table, placement, places })
-    }
-}
-
-/// Copies words to new device memory.
-fn copied<D: Device>(device: &D, words: &[u32]) -> Result<D::Memory, CudaError> {
-    let memory = device.memory(4 * words.len().max(1), MemorySide::Device)?;
-    device.fill(&memory, words)?;
-    Ok(memory)
 }

@@ -115,35 +115,57 @@ impl<D: Device> Arenas<D> {
     }
 }
 
-/// Plans over the rows of the last plan.
-#[cfg_attr(not(test), expect(dead_code, reason = "nothing trains on a device yet"))]
-impl<D: Device> Arenas<D> {
-    /// Grows the last plan's arena for a plan over the same rows, and keeps them. Returns true if
-    /// all that the last plan did not write is cleared. Until [`ended_again`](Self::ended_again),
-    /// the arena may contain anything.
-    pub(super) fn begin_again(&mut self, device: &D, floats: usize) -> Result<bool, BackendError> {
-        let is_clear = self.written[self.current].take().is_some();
-        let arena = &mut self.both[self.current];
-        self.used = self.used.max(floats.next_multiple_of(4));
-        arena.grow_with(device, self.used, |memory| device.clear(memory))?;
-        Ok(is_clear)
+/// The arena of a program for training: the arenas of all parts of a mini-batch, one behind
+/// another, so that sums over all of them have one memory.
+pub(super) struct SharedArena<D: Device> {
+    buffer: Buffer<D>,
+    /// True if nothing but the plans of the last round has been written.
+    pub(super) is_clear: bool,
+    /// The floats in use.
+    pub(super) used: usize,
+}
+
+impl<D: Device> SharedArena<D> {
+    pub(super) fn new() -> Self {
+        let buffer = Buffer::new(MemorySide::Device, "the arena of a mini-batch on the device");
+        Self { buffer, is_clear: false, used: 0 }
     }
 
-    /// Ends the launch of a plan over the same rows, in an arena that was clear before both plans
-    /// if `is_clear`.
-    pub(super) fn ended_again(&mut self, is_clear: bool) {
-        self.written[self.current] = is_clear.then_some(self.used);
-    }
-
-    /// Reads elements of the last plan's arena.
-    pub(super) fn read(
-        &self,
+    /// Begins a round with an arena of at least `floats` floats, which is clear if its readers wait
+    /// for rows. Nothing else is kept.
+    pub(super) fn begin(
+        &mut self,
         device: &D,
-        at: usize,
-        words: &mut [u32],
+        floats: usize,
+        waits: bool,
     ) -> Result<(), BackendError> {
-        let memory = self.both[self.current].memory.as_ref().expect("a plan has run");
-        Ok(device.read(memory, at, words)?)
+        (self.used, self.is_clear) = (floats, false);
+        let memory = self.buffer.reserve(device, floats)?;
+        if waits {
+            device.clear(memory)?;
+        }
+        self.is_clear = waits;
+        Ok(())
+    }
+
+    /// Grows the arena to at least `floats` floats, and keeps its contents. What is new is clear.
+    pub(super) fn grow(&mut self, device: &D, floats: usize) -> Result<(), BackendError> {
+        self.buffer.grow_with(device, floats, |memory| device.clear(memory))?;
+        self.used = floats;
+        Ok(())
+    }
+
+    pub(super) fn address(&self, device: &D) -> u64 {
+        self.buffer.address(device)
+    }
+
+    pub(super) fn words(&self) -> usize {
+        self.buffer.words
+    }
+
+    /// Reads elements of the arena.
+    pub(super) fn read(&self, device: &D, at: usize, to: &mut [u32]) -> Result<(), CudaError> {
+        device.read(self.buffer.memory.as_ref().expect("a plan has run"), at, to)
     }
 }
 
@@ -157,7 +179,7 @@ pub(super) struct Buffer<D: Device> {
 }
 
 impl<D: Device> Buffer<D> {
-    fn new(side: MemorySide, what: &'static str) -> Self {
+    pub(super) fn new(side: MemorySide, what: &'static str) -> Self {
         Self { side, what, words: 0, memory: None }
     }
 

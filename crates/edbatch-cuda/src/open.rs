@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use edbatch_layout::{Lifetimes, Plan, Program};
 use edbatch_runtime::{
-    Backend, BackendError, Bytes, Outputs, Parameters, Part, PartLimits, StoredRow,
+    Backend, BackendError, Bytes, Outputs, Parameters, Part, PartLimits, StoredRow, Training,
 };
 
 use super::backend::Cuda;
@@ -181,6 +181,10 @@ impl Backend for EmulatedBackend {
 
     fn division(&self) -> Option<PartLimits> {
         self.0.division()
+    }
+
+    fn training(&mut self) -> Option<&mut dyn Training> {
+        self.0.training()
     }
 }
 

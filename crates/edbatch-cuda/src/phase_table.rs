@@ -20,7 +20,7 @@ const LARGE_COLUMNS: u32 = 64;
 
 /// The passes of a program. The backward pass of a program [for
 /// training](Program::for_training) has a kernel of its own.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Way {
     /// Runs cells.
     Forward,

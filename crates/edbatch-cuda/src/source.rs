@@ -39,7 +39,7 @@ pub(crate) fn source(
     precision: DevicePrecision,
 ) -> Source {
     let mut text = String::new();
-    if table.entries().iter().any(|entry| Way::of(program, entry.cell) == Way::Back) {
+    if table.way == Way::Back {
         line!(text, "#define LOSSES");
     }
     for header in ["attention", "copies", "tf32", "large"] {
@@ -61,7 +61,7 @@ pub(crate) fn source(
         line!(text, "{body}}}");
     }
     text += &phases;
-    tiles.write(weights, &mut text);
+    tiles.write(weights, table.way, &mut text);
     choice(table.entries().len(), &mut text);
     line!(text, "#include \"team.h\"");
     Source { text, kernel: Kernel::Plan }

@@ -18,6 +18,7 @@ mod stored;
 mod teams;
 mod tf32;
 mod tiles;
+mod trained;
 mod training;
 mod waits;
 

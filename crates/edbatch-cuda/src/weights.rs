@@ -6,7 +6,7 @@ use edbatch_graph::Network;
 use edbatch_layout::{Base, CellStep, Program, Weight};
 use edbatch_runtime::{BackendError, Parameters};
 
-use super::phase_table::PhaseTable;
+use super::phase_table::{PhaseTable, Way};
 use super::unit_tile::UnitTile;
 
 /// The start of each parameter, in floats. It depends only on the program.
@@ -18,8 +18,8 @@ use super::unit_tile::UnitTile;
 #[derive(Debug, Default)]
 pub(crate) struct WeightLayout {
     stacks: BTreeMap<Vec<Weight>, Stack>,
-    /// By phase.
-    tiles: BTreeMap<usize, TileWeights>,
+    /// By pass and phase.
+    tiles: BTreeMap<(Way, usize), TileWeights>,
     plain: BTreeMap<Weight, usize>,
     floats: usize,
 }
@@ -42,9 +42,9 @@ struct TileWeights {
 
 impl WeightLayout {
     /// Places all parameters that the phases of both passes of a program read.
-    pub(crate) fn new(program: &Program, passes: [&PhaseTable; 2]) -> Self {
+    pub(crate) fn new(program: &Program, passes: &[PhaseTable; 2]) -> Self {
         let mut layout = Self::default();
-        for entry in passes.into_iter().flat_map(PhaseTable::entries) {
+        for entry in passes.iter().flat_map(PhaseTable::entries) {
             let cell = program.part(entry.cell, entry.part).expect("it has phases");
             let tables = program.network()[entry.cell].tables();
             for step in &cell.steps[entry.phase.steps.clone()] {
@@ -98,7 +98,7 @@ impl WeightLayout {
             });
             let start = self.take((tile.blocks() * tile.size()) as usize);
             let own = TileWeights { start, tile: tile.clone(), stacks: products.collect() };
-            self.tiles.insert(tile.phase, own);
+            self.tiles.insert((table.way, tile.phase), own);
         }
     }
 
@@ -120,8 +120,8 @@ impl WeightLayout {
     }
 
     /// Returns the start of a phase's unit blocks, in floats.
-    pub(crate) fn of_tile(&self, phase: usize) -> usize {
-        self.tiles[&phase].start
+    pub(crate) fn of_tile(&self, way: Way, phase: usize) -> usize {
+        self.tiles[&(way, phase)].start
     }
 
     /// Returns all parameters in this layout, as the bits of floats.

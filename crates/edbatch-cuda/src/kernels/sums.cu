@@ -9,10 +9,11 @@ struct Sum {
     u32 list, delta, x;
     // The size of the gradient, and the number of adjacent pairs of rows of a call.
     u32 outputs, depth, pairs;
-    // The place of the gradient, in floats.
-    u32 to, padding;
+    // The place of the gradient, in floats, and flags.
+    u32 to, flags;
 };
-enum : u32 { NONE = 0xffffffffu };
+// The gradient begins with zero; the rows of calls are beside the gradients, not in the arena.
+enum : u32 { NONE = 0xffffffffu, FROM_ZERO = 1, BESIDE = 2 };
 
 // A square tile of a sum, from row n and column k on. `edge` is 64 or 128.
 struct Tile {
@@ -29,8 +30,6 @@ struct Work {
     const u32* lists;
     const float* arena;
     float* gradients;
-    // 1 if the gradients begin with zero.
-    u64 from_zero;
 };
 
 // The pairs of a stage of the ring, and the number of stages.
@@ -58,12 +57,13 @@ struct Place {
 
 // The calls of a sum.
 struct Calls {
-    const Work& work;
     const Sum& sum;
     const u32* starts;
+    const float* rows;
     u32 pairs;
 
-    DEVICE Calls(const Work& work, const Sum& sum) : work(work), sum(sum) {
+    DEVICE Calls(const Work& work, const Sum& sum)
+        : sum(sum), rows(sum.flags & BESIDE ? work.gradients : work.arena) {
         const u32* list = work.lists + 2 * sum.list;
         starts = work.lists + list[0];
         pairs = (list[1] - list[0]) * sum.pairs;
@@ -74,7 +74,7 @@ struct Calls {
         return starts[sum.pairs == 1 ? pair : pair / sum.pairs];
     }
     DEVICE const float* row(u32 start, u32 pair, u32 place, u32 width) const {
-        return work.arena + start + place + (sum.pairs == 1 ? 0 : pair % sum.pairs * width);
+        return rows + start + place + (sum.pairs == 1 ? 0 : pair % sum.pairs * width);
     }
 };
 
@@ -169,7 +169,7 @@ template <u32 E> DEVICE void products(const Block& block, const Work& work, cons
     block.unordered([&](u32 t) {
 #pragma unroll
         for (u32 i = 0; i < E * E; ++i) sums[t].of[i / E][i % E] = 0.0f;
-        if (work.from_zero) return;
+        if (sum.flags & FROM_ZERO) return;
         each_element<S>(work, sum, tile, Place(t),
                         [&](u32 n, u32 k, const float* from) { sums[t].of[n][k] = fresh(from); });
     });
@@ -200,7 +200,7 @@ DEVICE void elements(const Block& block, const Work& work, const Tile& tile) {
     float* to = work.gradients + sum.to + tile.n;
     auto is_own = [&](u32 t) { return t < S::EDGE && tile.n + t < sum.outputs; };
     block.unordered([&](u32 t) {
-        sums[t].of[0][0] = is_own(t) && !work.from_zero ? fresh(to + t) : 0.0f;
+        sums[t].of[0][0] = is_own(t) && !(sum.flags & FROM_ZERO) ? fresh(to + t) : 0.0f;
     });
     each_stage<S>(block, calls, tile, sums, [&](u32 t, const float* stage, u32 pairs) {
         if (!is_own(t)) return;

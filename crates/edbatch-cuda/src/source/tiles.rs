@@ -54,7 +54,7 @@ impl Tiles {
     }
 
     /// Writes the structs, the function that loads weights, and the function that runs a tile.
-    pub(super) fn write(&self, weights: &WeightLayout, text: &mut String) {
+    pub(super) fn write(&self, weights: &WeightLayout, way: Way, text: &mut String) {
         for (number, (body, _)) in self.0.iter().enumerate() {
             line!(text, "\nstruct Tile{number} {{\n{body}}};");
         }
@@ -63,7 +63,7 @@ impl Tiles {
         if !self.0.is_empty() {
             line!(text, "    static const Resident ALL[] = {{");
             for tile in self.phases() {
-                let (start, phase) = (weights.of_tile(tile.phase), tile.phase);
+                let (start, phase) = (weights.of_tile(way, tile.phase), tile.phase);
                 line!(text, "        {{{start}ull, {phase}, {}, {}}},", tile.blocks(), tile.size());
             }
             line!(text, "    }};");

@@ -8,6 +8,7 @@ use crate::device::{self, AHEAD_BYTES, Device, Kernel, MemorySide};
 use crate::emulated::Emulated;
 use crate::nvidia::Nvidia;
 use crate::store::Store;
+use crate::update::{Changed, Changes};
 
 /// A compiled kernel on a device, and the state of its steps.
 struct Grid<D: Device> {
@@ -145,27 +146,38 @@ impl Sum {
         tiles.map(move |(n, k)| [number, n, k, edge])
     }
 
-    fn check<D: Device>(all: &[Self], grid: &Grid<D>, arena: &[f32], from_zero: bool, edge: u32) {
+    /// `flags` are those of the kernel: 1 if sums begin with zero, 2 if rows are beside gradients.
+    fn check<D: Device>(all: &[Self], grid: &Grid<D>, arena: &[f32], flags: u32, edge: u32) {
         let (mut sums, mut tiles, mut gradients) = (vec![], vec![], vec![]);
         let mut lists = vec![0; 2 * all.len()];
+        let elements: usize = all.iter().map(|sum| sum.before.len()).sum();
+        let (is_beside, from_zero) = (flags & 2 != 0, flags & 1 != 0);
+        let behind = elements.next_multiple_of(16);
         for (number, sum) in all.iter().enumerate() {
             let mut words = sum.words;
-            (words[0], words[6]) = (number as u32, gradients.len() as u32);
+            (words[0], words[6], words[7]) = (number as u32, gradients.len() as u32, flags);
             sums.extend(words);
             tiles.extend(sum.tiles(number as u32, edge));
             gradients.extend(&sum.before);
             lists[2 * number] = lists.len() as u32;
-            lists.extend(&sum.starts);
+            let first = if is_beside { behind as u32 } else { 0 };
+            lists.extend(sum.starts.iter().map(|start| first + start));
             lists[2 * number + 1] = lists.len() as u32;
+        }
+        if is_beside {
+            gradients.resize(behind, f32::NAN);
+            gradients.extend(arena);
         }
         let gradient = grid.floats(&gradients);
         let [sums, of_tiles] = [&sums, tiles.as_flattened()].map(|words| grid.memory(words));
-        let (lists, data) = (grid.memory(&lists), grid.floats(arena));
+        let unread = vec![f32::NAN; arena.len()];
+        let (lists, data) =
+            (grid.memory(&lists), grid.floats(if is_beside { &unread } else { arena }));
         grid.set_stage(4, 0.0);
-        let memory = [&sums, &of_tiles, &lists, &data, &gradient].map(|memory| grid.at(memory));
-        let arguments = [&memory[..], &[from_zero.into()]].concat();
+        let arguments = [&sums, &of_tiles, &lists, &data, &gradient].map(|memory| grid.at(memory));
         grid.run(5, tiles.len(), SUMS_FLOATS, &arguments);
         assert_eq!(grid.stage().0, [5, 0, FINE, FINE]);
+        let gradients = &gradients[..elements];
         let got = grid.read(&gradient, gradients.len());
         for level in levels() {
             let expected: Vec<f32> =
@@ -193,9 +205,9 @@ fn sums_over_calls_have_the_bits_of_the_cpu() {
         all.push(Sum::new([edges[random.below(edges.len())], 0, 1], calls, &mut random));
         let end = all.iter().map(Sum::end).max().unwrap_or(0);
         let arena = random.floats(end.next_multiple_of(16), true);
-        for (from_zero, edge) in [(true, 64), (false, 64), (false, 128)] {
-            Sum::check(&all, &emulated, &arena, from_zero, edge);
-            nvidia.iter().for_each(|grid| Sum::check(&all, grid, &arena, from_zero, edge));
+        for (flags, edge) in [(1, 64), (2, 64), (0, 128), (3, 128)] {
+            Sum::check(&all, &emulated, &arena, flags, edge);
+            nvidia.iter().for_each(|grid| Sum::check(&all, grid, &arena, flags, edge));
         }
     }
 }
@@ -380,21 +392,6 @@ fn totals_and_their_norm_have_the_bits_of_the_cpu() {
 
 const UPDATE: &str = include_str!("../kernels/update.cu");
 
-/// The words of a rule: its number and flags; then epsilon, both factors and that of the root.
-fn rule_words(rule: Rule) -> ([u32; 2], f32, [f32; 4]) {
-    match rule {
-        Rule::Descent { rate } => ([0, 0], rate, [0.0; 4]),
-        Rule::Momentum { rate, momentum, gradient, nesterov } => {
-            ([1, nesterov.into()], rate, [0.0, momentum, gradient, 0.0])
-        }
-        Rule::AdaGrad { rate, epsilon } => ([2, 0], rate, [epsilon, 0.0, 0.0, 0.0]),
-        Rule::RmsProp { rate, new, epsilon, momentum, centered } => {
-            ([3, 2 * u32::from(centered)], rate, [epsilon, new, momentum, 0.0])
-        }
-        Rule::Adam { rate, new, root, epsilon } => ([4, 0], rate, [epsilon, new[0], new[1], root]),
-    }
-}
-
 #[test]
 fn updates_have_the_bits_of_the_cpu() {
     let Some((emulated, _)) = grids(UPDATE) else { return };
@@ -429,20 +426,18 @@ fn updates_have_the_bits_of_the_cpu() {
                 .collect();
             let change =
                 |decay, keep, [scale, clip]: [f32; 2]| Change { rule, scale, clip, decay, keep };
-            let (mut changes, mut chunks, mut at, mut from) = (vec![], vec![], 0, 0);
-            let ([kind, flags], rate, factors) = rule_words(rule);
-            for (number, &len) in (0..).zip(&sizes) {
-                let (of_rows, elements) = if len == 60 { (6, 18) } else { (0, len as u32) };
-                changes.extend([kind, flags, at, from, elements, 0, of_rows]);
-                let [epsilon, first, second, root] = factors;
-                let floats = [rate, 0.03, 0.99, epsilon, first, second, root];
-                changes.extend(floats.map(f32::to_bits));
-                chunks.extend((0..elements).step_by(1024).flat_map(|first| [number, first]));
+            let (mut changes, mut at, mut from) = (Changes::default(), 0, 0);
+            for &len in &sizes {
+                let (rows, elements) =
+                    if len == 60 { (Some((&named[..], 6)), 18) } else { (None, len as u32) };
+                let changed = Changed { at, from, elements, rows };
+                changes.add(&changed, Some(&change(0.03, 0.99, [1.0, 1.0])));
                 (at, from) = (at + len as u32, from + elements);
             }
+            let Changes { changes, chunks, rows, .. } = changes;
             let count = chunks.len() / 2;
             let norm = f64::from(number) + 0.3;
-            let words = [&changes, &chunks, &named.to_vec(), &packed];
+            let words = [&changes, &chunks, &rows, &packed];
             let [changes, chunks, list, places] = words.map(|words| emulated.memory(words));
             let [gradient, value, moment, weights] =
                 [&gradients, &values, &moments.concat(), &vec![f32::NAN; 2 * size]]

@@ -8,10 +8,8 @@ use edbatch_graph::{Dag, Network, NodeId, training_network};
 use edbatch_layout::{
     Lifetimes, MiniBatch, Plan, Planner, Program, TrainingPlan, ValueRow, Want, check_training,
 };
-use edbatch_runtime::kernels::{self, Level};
-use edbatch_runtime::{
-    BackPart, Backend, Cpu, Given, OutputGradients, Part, Precision, Rows, fields,
-};
+use edbatch_runtime::kernels::Level;
+use edbatch_runtime::{Backend, Cpu, Given, Part, Precision, Rows};
 use edbatch_testing::Subject;
 use edbatch_testing::networks::Random;
 use edbatch_zoo::Stop;
@@ -20,14 +18,14 @@ use rand::{RngExt, SeedableRng};
 use super::levels::{Emitting, graphs};
 use super::{assert_same_bits, compiled_or_skip, levels};
 use crate::backend::Cuda;
-use crate::device::{Device, MemorySide, Source};
+use crate::device::{Device, Source};
 use crate::emulated::Emulated;
 use crate::loaded::{CompiledKernels, Generated};
 use crate::phase_table::Way;
 use crate::{CudaError, CudaOptions, Driver, check_phases, check_training_waves, phases, waves};
 
 /// The graphs of the nine models, and of random networks, whose loss depends on some of the values.
-fn subjects() -> impl Iterator<Item = (String, Emitting)> {
+pub(super) fn subjects() -> impl Iterator<Item = (String, Emitting)> {
     let nine = graphs(16, Stop::Forced([0; 5].into())).unwrap();
     let nine = nine.into_iter().map(|(name, of)| (name.to_owned(), of));
     let random = (0..48).map(|seed| {
@@ -40,14 +38,17 @@ fn subjects() -> impl Iterator<Item = (String, Emitting)> {
     nine.chain(random)
 }
 
-fn for_training(network: &Network) -> Program {
+pub(super) fn for_training(network: &Network) -> Program {
     let training = training_network(network, |_| true, |_| true).unwrap();
     Program::for_training(Arc::new(training)).unwrap()
 }
 
 /// Returns a plan of the gradients of all emitted values, with batches by depth, and the waves of
 /// both ways. The plan is legal, and no step can be in an earlier wave.
-fn planned(program: &Program, (graph, emitted): &Emitting) -> (TrainingPlan, [Vec<u32>; 2]) {
+pub(super) fn planned(
+    program: &Program,
+    (graph, emitted): &Emitting,
+) -> (TrainingPlan, [Vec<u32>; 2]) {
     let (network, mut rng) = (graph.network().clone(), Random::seed_from_u64(1));
     let Subject { graph, schedule, .. } = &Subject::of(network, graph.clone(), &mut rng);
     let wanted: Vec<_> = emitted.iter().map(|&value| (value, Want::Elements)).collect();
@@ -273,112 +274,4 @@ fn unit_tiles_of_adjoints_have_the_bits_of_the_cpu() {
     let expected = "tree_lstm 0, tree_lstm_2type 0, tree_gru 2, mv_rnn 0, bilstm_tagger 3, \
                     bilstm_tagger_char 3, lstm_nmt 2, lattice_lstm 0, lattice_gru 2, ";
     assert_eq!(got, expected);
-}
-
-/// The CPU and the device run forward and back. Returns `None` without a compiler.
-fn check_run_back(level: Level, seed: u32, (name, emitting): &(String, Emitting)) -> Option<()> {
-    let program = Arc::new(for_training(emitting.0.network()));
-    let (plan, _) = planned(&program, emitting);
-    let (network, mut rng) = (emitting.0.network().clone(), Random::seed_from_u64(seed.into()));
-    let parameters = Subject::of(network, emitting.0.clone(), &mut rng).parameters;
-    let widths = |rows: &[ValueRow]| -> Vec<usize> {
-        let widths = rows.iter().flat_map(|row| &program.record(row.record).widths);
-        widths.map(|&width| width as usize).collect()
-    };
-    let given: Vec<f32> = (0..widths(&plan.forward.given).iter().sum())
-        .map(|_| rng.random_range(-1.0..1.0))
-        .collect();
-    let scores: Vec<ValueRow> = plan.forward.wanted.iter().map(|&(row, _)| row).collect();
-    let targets: Vec<u32> =
-        widths(&scores).iter().map(|&width| rng.random_range(0..width as u32)).collect();
-    let outputs = OutputGradients::CrossEntropy { targets: &targets, weight: 0.125 };
-    let part = BackPart { slot: 0, plan: &plan, outputs };
-    let (mut cpu, mut expected_losses) =
-        (Cpu::new(program.clone(), &parameters, level, Precision::F32).unwrap(), Vec::new());
-    let mut rows = run(&mut cpu, &plan.forward, &given);
-    cpu.training().unwrap().run_back(&[part], &mut expected_losses).unwrap();
-    // The gradients of scores are given rows of the plan whose rows the CPU returns.
-    let mut rest = &mut rows[..];
-    for (width, &class) in widths(&scores).into_iter().zip(&targets) {
-        let (row, after) = rest.split_at_mut(width);
-        kernels::math::cross_entropy(level, row, class as usize);
-        row[class as usize] -= 1.0;
-        row.iter_mut().for_each(|element| *element *= 0.125);
-        rest = after;
-    }
-    let all = Plan {
-        wanted: written(&program, &plan.forward).map(|row| (row, Want::Elements)).collect(),
-        ..plan.forward.clone()
-    };
-    let host = [&given[..], &run(&mut cpu, &all, &given), &rows].concat();
-    let before = written(&program, &plan.forward);
-    let all = Plan {
-        given: plan
-            .forward
-            .given
-            .iter()
-            .copied()
-            .chain(before)
-            .chain(plan.back.given.iter().copied())
-            .collect(),
-        wanted: written(&program, &plan.back).map(|row| (row, Want::Elements)).collect(),
-        ..plan.back.clone()
-    };
-    let expected = run(&mut cpu, &all, &host);
-
-    let device = Arc::new(Emulated::new(seed + 1));
-    let driver = [Driver::Teams, Driver::Barriers][seed as usize % 2];
-    let options = CudaOptions::new().driver(driver);
-    let load = |way| Cuda::of_way(device.clone(), (program.clone(), way), &parameters, &options);
-    let lacks = |error: &_| matches!(CudaError::of(error), Some(CudaError::NoCompiler { .. }));
-    let mut forward = edbatch_testing::or_skip(load(Way::Forward), lacks)?;
-    let mut back = load(Way::Back).unwrap();
-    let stage = device.memory(32, MemorySide::Device).unwrap();
-    let count = scores.len() as u32;
-    let ends = [count / 3, count / 3, count];
-    // Both arenas of the slot, and each again. The second plan has gradients of the host.
-    for round in 0..4 {
-        device.fill(&stage, &[1, 0, u32::MAX, u32::MAX, 0, 0, 0, 0]).unwrap();
-        run(&mut forward, &plan.forward, &given);
-        let mut losses = Vec::new();
-        let of_host = BackPart { outputs: OutputGradients::Rows(&rows), ..part };
-        let parts = [(if round == 1 { of_host } else { part }, &ends[..])];
-        back.run_back(&mut forward, &parts, device.address(&stage), &mut losses).unwrap();
-        let bits = |losses: &[f64]| losses.iter().map(|loss| loss.to_bits()).collect::<Vec<_>>();
-        let without_losses = vec![0.0; expected_losses.len()];
-        let expected_losses = if round == 1 { &without_losses } else { &expected_losses };
-        assert_eq!(bits(&losses), bits(expected_losses), "{name}");
-        let mut got = Vec::new();
-        for &(row, _) in &all.wanted {
-            for (start, width) in fields(&program, row) {
-                let mut words = vec![0; width];
-                forward.slots[0].memory.arenas.read(&device, start, &mut words).unwrap();
-                got.extend(words.into_iter().map(f32::from_bits));
-            }
-        }
-        assert_same_bits(&got, &expected, || format!("{name} at {level}"));
-        if round == 1 {
-            continue;
-        }
-        let first = [0].into_iter().chain(ends);
-        let sums = first
-            .zip(ends)
-            .map(|(first, end)| losses[first as usize..end as usize].iter().sum::<f64>());
-        let sum = sums.sum::<f64>();
-        let mut words = [0; 8];
-        device.read(&stage, 0, &mut words).unwrap();
-        let got = f64::from_bits(u64::from(words[4]) | u64::from(words[5]) << 32);
-        assert_eq!((words[2], got.to_bits()), (u32::MAX, sum.to_bits()), "{name}: {got}, {sum}");
-    }
-    Some(())
-}
-
-#[test]
-fn losses_and_contributions_have_the_bits_of_the_cpu() {
-    let Some(&level) = levels().first() else { return };
-    for (seed, (name, emitting)) in (0..).zip(graphs(16, Stop::Forced([0; 5].into())).unwrap()) {
-        if check_run_back(level, seed, &(name.into(), emitting)).is_none() {
-            return;
-        }
-    }
 }

@@ -7,7 +7,7 @@ use edbatch_graph::{Network, Parameter};
 use safetensors::SafeTensors;
 use safetensors::tensor::Dtype;
 
-use super::UpdateRule;
+use super::{BackendError, UpdateRule};
 use crate::parameters::{read, try_bytes};
 use crate::weights_file::{bytes_of, open_safetensors, serialize};
 use crate::{ParameterError, Parameters};
@@ -23,6 +23,24 @@ pub struct TrainingState {
 }
 
 impl TrainingState {
+    /// Returns the parameters in the order in which a network declares them, for a backend that
+    /// takes over this state.
+    ///
+    /// # Errors
+    /// If a parameter or a moment does not have the shape that the network declares.
+    pub fn for_network(&self, network: &Network) -> Result<Parameters, BackendError> {
+        let parameters = self.parameters.for_network(network)?;
+        let expected = network.parameters();
+        let is_of = |(moments, parameter): (&Vec<Arc<Vec<f32>>>, &Parameter)| {
+            moments.len() <= 3 && moments.iter().all(|it| it.len() == parameter.elements())
+        };
+        if self.moments.len() != expected.len() || !self.moments.iter().zip(expected).all(is_of) {
+            let why = "moments do not have the shapes of the parameters".to_owned();
+            return Err(BackendError::Weights { why });
+        }
+        Ok(parameters)
+    }
+
     /// Returns the bytes of a safetensors file with a tensor `parameters/NAME` for each parameter,
     /// and a tensor such as `momentum/NAME` for each moment that `rule` keeps. Its metadata has
     /// `text` under one key, since the order of several keys would depend on hashing.

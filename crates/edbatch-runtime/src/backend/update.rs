@@ -73,7 +73,8 @@ impl UpdateRule {
     }
 
     /// Returns the elements of all moments before the first update.
-    pub(crate) fn initial_moment(&self) -> f32 {
+    #[must_use]
+    pub fn initial_moment(&self) -> f32 {
         match *self {
             Self::AdaGrad { initial, .. } => initial as f32,
             _ => 0.0,
@@ -130,12 +131,11 @@ impl Clipping {
 impl Update<'_> {
     /// Returns the change of a parameter, or of some rows of a table. Gradients are scaled and
     /// limited by these two numbers.
-    pub(crate) fn change(
-        &self,
-        parameter: usize,
-        of_rows: bool,
-        [scale, clip]: [f32; 2],
-    ) -> Change {
+    ///
+    /// # Panics
+    /// If there is no rate or decay for the parameter.
+    #[must_use]
+    pub fn change(&self, parameter: usize, of_rows: bool, [scale, clip]: [f32; 2]) -> Change {
         let rate = self.rates[parameter];
         let decay = if of_rows { 0.0 } else { self.decays[parameter] };
         let (mut coupled, mut keep) = (decay, 1.0);

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use edbatch_graph::{Network, Parameter, ParameterId};
+use edbatch_graph::{Network, ParameterId};
 use edbatch_layout::Weight;
 
 use super::load::{Loaded, Weights};
@@ -116,16 +116,7 @@ impl Loaded {
 
     /// Replaces the parameters and their moments.
     pub(super) fn set_state(&self, state: &TrainingState) -> Result<(), BackendError> {
-        let network = &**self.program.network();
-        let parameters = state.parameters.for_network(network)?;
-        let expected = network.parameters();
-        let is_of = |(moments, parameter): (&Moments, &Parameter)| {
-            moments.len() <= 3 && moments.iter().all(|it| it.len() == parameter.elements())
-        };
-        if state.moments.len() != expected.len() || !state.moments.iter().zip(expected).all(is_of) {
-            let why = "moments do not have the shapes of the parameters".to_owned();
-            return Err(BackendError::Weights { why });
-        }
+        let parameters = state.for_network(self.program.network())?;
         let mut weights = self.weights.write().unwrap_or_else(PoisonError::into_inner);
         for (id, kept) in (0..).map(ParameterId).zip(&mut weights.kept) {
             kept[0] = Some(parameters.get(id).clone());

@@ -1,0 +1,262 @@
+//! The sums of a program: which there are, and their places.
+
+use std::ops::Range;
+
+use edbatch_graph::{Kind, Network, ParameterId, ParameterSum, RowAdjoint, TrainingNetwork};
+use edbatch_layout::{LINE, Program, RecordLayout};
+use edbatch_runtime::{Contributors, Gradient};
+
+/// The sums of a program, by number.
+#[derive(Debug)]
+pub(crate) struct SumTable {
+    /// By forward cell, if it has an adjoint.
+    pub(super) cells: Vec<Option<CellSums>>,
+    pub(super) sums: Vec<Sum>,
+    pub(super) tables: Vec<TableSums>,
+    /// By initial value of the network and by field: the number of the first of its two sums among
+    /// those of initial values, if it is trained.
+    pub(super) of_initial: Vec<Vec<Option<usize>>>,
+    pub(super) initial: Vec<InitialSum>,
+    /// The fields of rows: the place in a call's row and in a sum, and the width.
+    pub(crate) fields: Vec<[u32; 3]>,
+    /// By parameter.
+    pub(crate) gradients: Vec<GradientPlace>,
+    /// The floats of all gradients and of the sums that every mini-batch has.
+    pub(crate) floats: u32,
+}
+
+/// The place of a parameter's gradient.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum GradientPlace {
+    /// It has none.
+    None,
+    /// All elements, which begin at a place; those of a row, if it is a table.
+    Whole { place: u32, elements: u32, width: u32 },
+    /// It has those of the rows that a mini-batch names, of a width.
+    Rows(u32),
+}
+
+/// The sums of a cell: numbers of sums over its calls, and of tables if their rows have gradients.
+#[derive(Debug)]
+pub(super) struct CellSums {
+    pub(super) sums: Range<usize>,
+    pub(super) tables: Vec<Option<usize>>,
+}
+
+/// A sum over calls, of outer products or, if the depth is 0, of rows.
+#[derive(Debug)]
+pub(super) struct Sum {
+    pub(super) parameter: ParameterId,
+    /// The place of the first row in the row of a call, and of the second one.
+    delta: u32,
+    x: u32,
+    outputs: u32,
+    depth: u32,
+    /// The pairs of rows of a call.
+    pairs: u32,
+    /// The place of the sum.
+    pub(super) to: u32,
+}
+
+/// The sums of a table's rows, and what is computed from them.
+#[derive(Debug)]
+pub(super) struct TableSums {
+    /// The table's parameter, if it is trained.
+    pub(super) parameter: Option<ParameterId>,
+    /// The elements of a row of the table.
+    pub(super) width: u32,
+    /// The fields of a sum, and the distance between sums.
+    pub(super) fields: Range<u32>,
+    pub(super) stride: u32,
+    pub(super) adjoint: Option<RowCell>,
+}
+
+/// The adjoint of a table's rows.
+#[derive(Debug)]
+pub(super) struct RowCell {
+    pub(super) kind: Kind,
+    /// The distance between the rows of its calls, and the place of a row's gradient in them.
+    pub(super) stride: u32,
+    pub(super) row: Option<u32>,
+    /// The numbers of the sums over its calls.
+    pub(super) sums: Range<usize>,
+}
+
+/// A sum of an initial value's field: of gradients of outputs, or of contributions of calls.
+#[derive(Debug)]
+pub(super) struct InitialSum {
+    pub(super) parameter: ParameterId,
+    pub(super) field: u32,
+    pub(super) to: u32,
+}
+
+/// The words of a sum, and the x of a sum of rows, in `kernels/sums.cu`.
+pub(super) const NONE: u32 = u32::MAX;
+
+impl Sum {
+    /// Returns the sum as the kernel reads it, over the calls of a list.
+    pub(super) fn words(&self, list: u32, flags: u32) -> [u32; 8] {
+        let &Self { delta, x, outputs, depth, pairs, to, .. } = self;
+        [list, delta, x, outputs, depth, pairs, to, flags]
+    }
+
+    /// Returns the tiles of the sum, as the kernel reads them. Large gradients have larger tiles,
+    /// which take fewer loads; small ones have more blocks.
+    pub(super) fn tiles(&self, number: u32) -> impl Iterator<Item = [u32; 4]> + use<> {
+        const LARGE: u32 = 512;
+        let (outputs, depth) = (self.outputs, self.depth.max(1));
+        let edge: u32 = if outputs >= LARGE && depth >= LARGE { 128 } else { 64 };
+        let columns = move |n| (0..depth).step_by(edge as usize).map(move |k| [number, n, k, edge]);
+        (0..outputs).step_by(edge as usize).flat_map(columns)
+    }
+}
+
+impl SumTable {
+    /// Returns the sums of a program for training.
+    pub(crate) fn new(program: &Program, training: &TrainingNetwork) -> Self {
+        let network = &training.network;
+        let parameters = network.parameters();
+        let contributors = Contributors::all(training);
+        let mut table = Self {
+            cells: Vec::new(),
+            sums: Vec::new(),
+            tables: Vec::new(),
+            of_initial: Vec::new(),
+            initial: Vec::new(),
+            fields: Vec::new(),
+            gradients: Vec::new(),
+            floats: 0,
+        };
+        for ((of, &is_trained), parameter) in
+            contributors.iter().zip(&training.trained).zip(parameters)
+        {
+            let width = parameter.dims.iter().skip(1).product::<usize>() as u32;
+            let place = match of.empty_gradient(is_trained) {
+                Gradient::None => GradientPlace::None,
+                Gradient::Whole(_) => {
+                    let (elements, width) = (parameter.elements() as u32, width);
+                    GradientPlace::Whole { place: table.take(elements), elements, width }
+                }
+                Gradient::Rows { .. } => GradientPlace::Rows(width),
+            };
+            table.gradients.push(place);
+        }
+        for (kind, adjoint) in training.adjoints.iter().enumerate() {
+            let of_cell = adjoint.as_ref().map(|adjoint| {
+                let record = program.record(network[adjoint.cell].record());
+                let sums = table.add_sums(network, (record, &adjoint.sums), &contributors);
+                let declared = network.cells()[kind].tables();
+                let tables = adjoint.tables.iter().zip(declared).map(|(of, declared)| {
+                    let of = of.as_ref()?;
+                    let parameter = declared.parameter.expect("an index has no gradient");
+                    let width = program.table_width(declared);
+                    Some(table.add_table(program, record, of, (parameter, width), &contributors))
+                });
+                CellSums { sums, tables: tables.collect() }
+            });
+            table.cells.push(of_cell);
+        }
+        for value in network.initial_values() {
+            let record = program.record(value.record);
+            let fields = (0_u32..).zip(&value.parameters).zip(&record.widths);
+            let fields = fields.map(|((_, &parameter), &width)| {
+                table.is_trained(parameter).then(|| {
+                    let (first, field) = (table.initial.len(), table.fields.len() as u32);
+                    table.fields.push([0, 0, width]);
+                    for _ in 0..2 {
+                        let to = table.take(width);
+                        table.initial.push(InitialSum { parameter, field, to });
+                    }
+                    first
+                })
+            });
+            let fields = fields.collect();
+            table.of_initial.push(fields);
+        }
+        table
+    }
+
+    /// Reserves a number of floats and returns their place, a multiple of 64 bytes.
+    fn take(&mut self, floats: u32) -> u32 {
+        let place = self.floats;
+        self.floats =
+            place.saturating_add(floats.saturating_add(LINE as u32 - 1)) & !(LINE as u32 - 1);
+        place
+    }
+
+    fn is_trained(&self, parameter: ParameterId) -> bool {
+        self.gradients[parameter.0 as usize] != GradientPlace::None
+    }
+
+    /// Adds the sums over calls of an adjoint, with its record. Returns their numbers.
+    fn add_sums(
+        &mut self,
+        network: &Network,
+        (record, sums): (&RecordLayout, &[ParameterSum]),
+        contributors: &[Contributors],
+    ) -> Range<usize> {
+        let first = self.sums.len();
+        let offset = |field: u16| record.offsets[usize::from(field)];
+        for sum in sums {
+            let parameter = sum.parameter();
+            if !self.is_trained(parameter) {
+                continue;
+            }
+            let declared = network.parameter(parameter);
+            // The only sum of a gradient is the gradient.
+            let to = match self.gradients[parameter.0 as usize] {
+                GradientPlace::Whole { place, .. }
+                    if contributors[parameter.0 as usize].is_direct() =>
+                {
+                    place
+                }
+                _ => self.take(declared.elements() as u32),
+            };
+            let dims = declared.dims.iter().map(|&dim| dim as u32).collect::<Vec<_>>();
+            self.sums.push(match *sum {
+                ParameterSum::Products { delta, x, pairs, .. } => {
+                    let [delta, x] = [delta, x].map(offset);
+                    Sum { parameter, delta, x, outputs: dims[0], depth: dims[1], pairs, to }
+                }
+                ParameterSum::Elements { from, .. } => {
+                    let (delta, outputs) = (offset(from), dims.iter().product());
+                    Sum { parameter, delta, x: NONE, outputs, depth: 0, pairs: 1, to }
+                }
+            });
+        }
+        first..self.sums.len()
+    }
+
+    /// Adds the sums of the rows of a table, which an adjoint with a record has. Returns their
+    /// number.
+    fn add_table(
+        &mut self,
+        program: &Program,
+        record: &RecordLayout,
+        of: &RowAdjoint,
+        (parameter, width): (ParameterId, u32),
+        contributors: &[Contributors],
+    ) -> usize {
+        let network = program.network();
+        let from = of.fields.clone().map(usize::from);
+        let from = from.map(|field| (record.offsets[field], record.widths[field]));
+        // The row adjoint reads the sums at its only port.
+        let port = of.cell.map(|row| program.record(network[row].ports()[0].record));
+        let stride =
+            port.map_or_else(|| from.clone().map(|(_, width)| width).sum(), |it| it.stride);
+        let to = port.map_or(vec![0], |record| record.offsets.clone());
+        let first = self.fields.len() as u32;
+        self.fields.extend(from.zip(to).map(|((from, width), to)| [from, to, width]));
+        let fields = first..self.fields.len() as u32;
+        let adjoint = of.cell.map(|kind| {
+            let record = program.record(network[kind].record());
+            let sums = self.add_sums(network, (record, &of.sums), contributors);
+            let row = of.row.map(|field| record.offsets[usize::from(field)]);
+            RowCell { kind, stride: program.cell(kind).output_stride, row, sums }
+        });
+        let parameter = self.is_trained(parameter).then_some(parameter);
+        let stride = stride.next_multiple_of(LINE as u32);
+        self.tables.push(TableSums { parameter, width, fields, stride, adjoint });
+        self.tables.len() - 1
+    }
+}
