@@ -132,6 +132,10 @@ pub(crate) struct Arguments {
 pub(crate) struct TeamArguments {
     /// The address of the table of a [`Placement`](super::place::Placement).
     pub(crate) places: u64,
+    /// The address of the state of a step of training, `Stage` of `kernels/stage.h`, and the number
+    /// of the launch in it: it runs only if the state is at the number before. Without a state, 0.
+    pub(crate) stage: u64,
+    pub(crate) launch: u64,
     /// The number of blocks of a team and of a group of it, and the floats of shared memory of a
     /// block: of resident weights, and after them.
     pub(crate) blocks: u32,
@@ -202,8 +206,9 @@ pub(crate) const TICKET_WORDS: usize = 12;
 ///
 /// *Contract*: `Arguments` contain addresses of memory of this device. The memory lives until the
 /// launch has ended, and the source accesses nothing outside of it. A launch has ended when
-/// [`TeamPool::run`] returns. Until then the host neither accesses memory that the launch accesses,
-/// except by [`word`](Self::word), nor drops it.
+/// [`TeamPool::run`] returns, and all launches of a chain have when
+/// [`Held`](super::team_pool::Held) is dropped, or released after the last one. Until then the host
+/// neither accesses memory that the launch accesses, except by [`word`](Self::word), nor drops it.
 pub(crate) trait Device: Send + Sync + 'static {
     /// Memory of the device or of the host, as its [`MemorySide`] says; freed when dropped.
     type Memory: Send + Sync;

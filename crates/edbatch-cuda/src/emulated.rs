@@ -40,13 +40,15 @@ pub(crate) struct Emulated {
     calls: AtomicU64,
     /// The number of launches.
     launches: AtomicU64,
-    /// The index of a block that never arrives at its barrier, or [`NONE`].
+    /// The index of a block that never ends, or [`NONE`], and the number of the launch in which that
+    /// happens; or `u64::MAX` if it happens in every launch.
     absent: AtomicU32,
+    absent_in: AtomicU64,
     /// The maximum size of an allocation, in bytes.
     max_bytes: AtomicUsize,
 }
 
-/// The value of `absent` if every block arrives at its barrier.
+/// The value of `absent` if every block ends.
 const NONE: u32 = u32::MAX;
 
 /// The timeout named in errors of barriers. An emulated launch never waits.
@@ -71,8 +73,8 @@ impl Emulated {
         let seed = AtomicU32::new(seed.wrapping_mul(0x9E37_79B9));
         let (calls, launches) = (AtomicU64::new(0), AtomicU64::new(0));
         let (absent, max_bytes) = (AtomicU32::new(NONE), AtomicUsize::new(usize::MAX));
-        let options = options.to_vec();
-        Self { properties, seed, options, team_pool, calls, launches, absent, max_bytes }
+        let (absent_in, options) = (AtomicU64::new(u64::MAX), options.to_vec());
+        Self { properties, seed, options, team_pool, calls, launches, absent, absent_in, max_bytes }
     }
 
     /// Sets the number of SMs, and the bytes of shared memory of a block besides what all kernels
@@ -93,10 +95,18 @@ impl Emulated {
         self.launches.load(Ordering::Relaxed)
     }
 
-    /// Sets a block that never arrives at its barrier in the following launches of teams.
+    /// Sets a block that never arrives at its barrier, or never ends, in the following launches.
     #[cfg(test)]
     pub(crate) fn set_absent(&self, block: Option<u32>) {
+        self.absent_in.store(u64::MAX, Ordering::Relaxed);
         self.absent.store(block.unwrap_or(NONE), Ordering::Relaxed);
+    }
+
+    /// Sets a block that never ends in one of the following launches, counted from 0.
+    #[cfg(test)]
+    pub(crate) fn set_absent_in(&self, launch: u64, block: u32) {
+        self.absent_in.store(self.launches() + launch, Ordering::Relaxed);
+        self.absent.store(block, Ordering::Relaxed);
     }
 
     /// Sets the maximum size of an allocation, in bytes.
@@ -109,11 +119,14 @@ impl Emulated {
         self.calls.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a launch and returns its seed.
-    fn next_seed(&self) -> u32 {
+    /// Counts a launch and returns its seed and its absent block.
+    fn next_launch(&self) -> (u32, u32) {
         self.call();
-        self.launches.fetch_add(1, Ordering::Relaxed);
-        self.seed.fetch_add(1, Ordering::Relaxed)
+        let number = self.launches.fetch_add(1, Ordering::Relaxed);
+        let absent_in = self.absent_in.load(Ordering::Relaxed);
+        let is_complete = absent_in != u64::MAX && absent_in != number;
+        let absent = if is_complete { NONE } else { self.absent.load(Ordering::Relaxed) };
+        (self.seed.fetch_add(1, Ordering::Relaxed), absent)
     }
 }
 
@@ -264,7 +277,7 @@ impl Device for Emulated {
         let (blocks, sms) = (teams * arguments.blocks as usize, sms as usize);
         CudaError::check_range("blocks that run at the same time", sms, blocks)?;
         CudaError::check_range("bytes of shared memory", max, shared_bytes)?;
-        let (seed, absent) = (self.next_seed(), self.absent.load(Ordering::Relaxed));
+        let (seed, absent) = self.next_launch();
         let Launch::Teams(launch) = program.launch else { return Err(other_kernel()) };
         // SAFETY: the arguments have the layout of `team.h` and at least `teams` parts; by the
         // contract of `Device` the source accesses only the memory that they name.
@@ -292,7 +305,7 @@ impl Device for Emulated {
             self.properties.shared_bytes,
             shared_bytes,
         )?;
-        let (seed, absent) = (self.next_seed(), self.absent.load(Ordering::Relaxed));
+        let (seed, absent) = self.next_launch();
         let Launch::Grid(launch) = program.launch else { return Err(other_kernel()) };
         let (blocks, bytes) = (blocks as u32, shared_bytes as u32);
         // SAFETY: the arguments have the layout of the source's `Work`; by the contract of `Device`

@@ -58,6 +58,7 @@ mod pass;
 mod phase_table;
 mod phases;
 mod place;
+mod poll;
 mod reads;
 mod shapes;
 mod slot;

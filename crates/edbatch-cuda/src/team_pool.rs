@@ -1,12 +1,11 @@
 //! The teams of a device, shared by all backends of the process.
 //!
 //! The blocks of all running teams together never exceed the device's SMs, so every launched block
-//! runs, and no block waits at a barrier for one that cannot start. A backend takes teams for a
-//! launch and returns them when the launch has ended; backends that find too few free SMs wait, in
-//! the order in which they asked.
+//! runs, and no block waits at a barrier for one that cannot start. A backend holds teams for a
+//! launch, or for a chain of them, and gives them back when it has ended; backends that find too
+//! few free SMs wait, in the order in which they asked.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use edbatch_runtime::span;
@@ -17,13 +16,7 @@ use super::device::{
     TeamPart,
 };
 use super::launch_times::{LaunchTimes, TeamTimes};
-
-/// The time that the host polls for the end of a plan before it yields to other threads.
-const SPIN: Duration = Duration::from_micros(50);
-
-/// The minimum time between two queries of a stream. Each query takes the driver's lock, which the
-/// launches of other engines need.
-const BETWEEN_QUERIES: Duration = Duration::from_millis(1);
+use super::poll::poll;
 
 /// The teams of a device.
 #[derive(Debug)]
@@ -102,143 +95,245 @@ impl<M> TeamPool<M> {
         kernel: &TeamKernel<'_, D>,
         parts: &[TeamPart],
     ) -> Result<(), CudaError> {
-        let at_once = (self.sms / kernel.slices).max(1) as usize;
-        parts.chunks(at_once.min(MAX_PARTS)).try_for_each(|parts| self.run_at_once(kernel, parts))
+        parts.chunks(self.at_once(kernel.slices)).try_for_each(|parts| {
+            let mut held = self.hold(kernel.device, &[kernel.slices], parts.len())?;
+            let began = Instant::now();
+            let launched = held.enqueue(kernel, parts, None).map(drop);
+            let _span = span!(TRACE, "wait");
+            held.finish(launched, began)
+        })
     }
 
-    fn run_at_once<D: Device<Memory = M>>(
+    /// Waits for free SMs and holds a team for each of `parts` parts, or for as many of them as fit
+    /// on the device. The launches that run or wait share the groups of the device evenly, and the
+    /// teams share those of a launch. `slices` are the blocks of a group of each kernel that will
+    /// run: a team has the SMs that it would have for any of them alone.
+    ///
+    /// # Errors
+    /// If the memory of a team cannot be allocated.
+    pub(crate) fn hold<'a, D: Device<Memory = M>>(
         &self,
-        kernel: &TeamKernel<'_, D>,
-        parts: &[TeamPart],
-    ) -> Result<(), CudaError> {
-        let &TeamKernel { device, program, places, slices, resident, shared_bytes, barriers } =
-            kernel;
-        let none = [TeamPart::default(); MAX_PARTS];
-        let room = ((shared_bytes - AHEAD_BYTES) / size_of::<f32>()) as u32 - resident;
-        let barriers = u32::from(barriers);
-        let mut arguments =
-            TeamArguments { places, blocks: 0, slices, resident, room, barriers, parts: none };
-        let own = &mut arguments.parts[..parts.len()];
-        own.copy_from_slice(parts);
-        let mut teams = [0; MAX_PARTS];
-        let teams = &mut teams[..parts.len()];
-        let blocks = self.take(device, slices, own, teams)?;
-        arguments.blocks = blocks;
-        let stream = teams[0];
-        let began = Instant::now();
-        let mut result = {
-            let _span = span!(
-                TRACE,
-                "launch",
-                words = parts.iter().map(|part| u64::from(part.words)).sum::<u64>()
-            );
-            device.launch_teams(program, stream, parts.len(), shared_bytes, &arguments)
-        };
-        let launched = result.is_ok();
-        let _span = span!(TRACE, "wait");
-        let mut times = TeamTimes::default();
-        for (index, (&team, part)) in teams.iter().zip(&arguments.parts).enumerate() {
-            // The launch uses the memory of every part, so wait for all of them.
-            let ended =
-                if launched { self.wait(device, team, part.number, stream) } else { Ok(times) };
-            let is_done = launched && ended.is_ok();
-            let ended = ended.map(|own| times.join(own));
-            if index + 1 == parts.len() {
-                self.state().launches -= 1;
-                if is_done && result.is_ok() {
-                    let mut all = self.times.lock().unwrap_or_else(PoisonError::into_inner);
-                    all.add(times, began.elapsed());
-                }
-            }
-            let given_back = self.give_back(device, team, blocks, is_done);
-            result = result.and(ended).and(given_back);
-        }
-        result
-    }
-
-    fn state(&self) -> MutexGuard<'_, State<M>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for free SMs, takes a team for each part, and sets the part's fields that depend on
-    /// the team. Returns the blocks of a team: the launches that run or wait share the groups of
-    /// the device evenly, and the parts of a launch share its groups.
-    fn take<D: Device<Memory = M>>(
-        &self,
-        device: &D,
-        slices: u32,
-        parts: &mut [TeamPart],
-        teams: &mut [usize],
-    ) -> Result<u32, CudaError> {
+        device: &'a D,
+        slices: &[u32],
+        parts: usize,
+    ) -> Result<Held<'a, D>, CudaError> {
+        let most = slices.iter().copied().max().expect("there is a kernel");
+        let count = parts.clamp(1, self.at_once(most));
         let mut state = self.state();
         let ticket = state.next_ticket;
         state.next_ticket += 1;
         state.launches += 1;
-        let (count, blocks) = loop {
-            let count = parts.len() as u32;
-            let groups = (self.sms / slices / state.launches / count).max(1);
-            if state.ticket == ticket && state.free_sms >= slices * groups * count {
-                break (count, slices * groups);
+        let sms = loop {
+            let share = self.sms / state.launches / count as u32;
+            let groups = slices.iter().map(|slices| slices * (share / slices).max(1));
+            let sms = groups.max().expect("there is a kernel");
+            if state.ticket == ticket && state.free_sms >= sms * count as u32 {
+                break sms;
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         };
         state.ticket += 1;
         self.changed.notify_all();
-        if let Err(error) = state.allocate(device, parts.len()) {
+        if let Err(error) = state.allocate(device, count) {
             state.launches -= 1;
             return Err(error);
         }
-        state.free_sms -= blocks * count;
-        let mut next = 0;
-        for (part, team) in parts.iter_mut().zip(teams) {
+        state.free_sms -= sms * count as u32;
+        let (mut teams, mut next) = ([0; MAX_PARTS], 0);
+        for team in &mut teams[..count] {
             next += state.teams[next..].iter().position(|t| !t.is_running).expect("allocated");
-            *team = next;
-            let Team { memory, number, is_running } = &mut state.teams[next];
-            *is_running = true;
-            *number = number.wrapping_add(1);
-            part.arguments.barriers = device.address(&memory.barrier);
-            part.arguments.timeout = self.timeout.as_nanos() as u64;
-            (part.ticket, part.number) = (device.address(&memory.ticket), *number);
+            (*team, state.teams[next].is_running) = (next, true);
         }
-        Ok(blocks)
+        Ok(Held { device, teams, count, given_back: 0, sms })
     }
 
-    /// Waits until a team has finished launch `number`, and returns its times.
-    fn wait<D: Device<Memory = M>>(
-        &self,
-        device: &D,
-        team: usize,
-        number: u32,
-        stream: usize,
-    ) -> Result<TeamTimes, CudaError> {
-        let memory = self.state().teams[team].memory.clone();
-        let is_done = || device.word(&memory.ticket, 0) == number;
-        let began = Instant::now();
-        match poll(is_done, || device.is_idle(stream), || began.elapsed())? {
-            true => Ok(TeamTimes::of(device.host(&memory.ticket))),
-            false => Err(CudaError::BarrierTimeout { timeout: self.timeout }),
-        }
+    /// Returns the maximum number of plans of a launch.
+    fn at_once(&self, slices: u32) -> usize {
+        ((self.sms / slices) as usize).clamp(1, MAX_PARTS)
     }
 
-    /// Gives a team back. After a failed launch its barrier is reset, as its count is unknown.
-    fn give_back<D: Device<Memory = M>>(
-        &self,
-        device: &D,
-        team: usize,
-        blocks: u32,
-        is_done: bool,
+    fn state(&self) -> MutexGuard<'_, State<M>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Teams that a chain of launches holds. The launches run one after the other, on one stream.
+///
+/// If it is dropped before [`release`](Self::release), the chain has not ended well: its barriers
+/// are reset after all of its launches have ended, and then the teams are given back.
+pub(crate) struct Held<'a, D: Device> {
+    device: &'a D,
+    /// The teams; those before `given_back` are no longer held.
+    teams: [usize; MAX_PARTS],
+    count: usize,
+    given_back: usize,
+    /// The SMs of a team.
+    sms: u32,
+}
+
+impl<D: Device> Held<'_, D> {
+    /// Returns the stream of the chain, for [`Device::launch_grid`].
+    #[cfg_attr(not(test), expect(dead_code, reason = "nothing trains on a device yet"))]
+    pub(crate) fn stream(&self) -> usize {
+        self.teams[0]
+    }
+
+    /// Launches plans after all earlier launches of the chain, and does not wait for them. The
+    /// plans of a launch share the held SMs evenly. Plans for which there are no teams run in
+    /// further launches. Returns the number of launches.
+    ///
+    /// `stage` is the address of a `Stage` of `kernels/stage.h` and the number of the first launch;
+    /// further launches have the numbers after it. A launch whose number does not follow `done` of
+    /// the stage does nothing, and one that times out never ends: after a chain that did not end
+    /// well, the host must fill the stage again. Without a stage, nothing may be launched behind a
+    /// launch of teams until that has ended well.
+    ///
+    /// # Errors
+    /// If a launch fails. The launches before it then still run.
+    ///
+    /// # Panics
+    /// If a group of the kernel has more blocks than any that the teams are held for, or if there
+    /// are more plans than teams, without a stage.
+    pub(crate) fn enqueue(
+        &mut self,
+        kernel: &TeamKernel<'_, D>,
+        parts: &[TeamPart],
+        stage: Option<(u64, u32)>,
+    ) -> Result<u32, CudaError> {
+        assert!(stage.is_some() || parts.len() <= self.count, "a launch waits for no other");
+        let mut launches = 0;
+        for parts in parts.chunks(self.count) {
+            let stage = stage.map(|(address, first)| (address, first.wrapping_add(launches)));
+            self.launch(kernel, parts, stage)?;
+            launches += 1;
+        }
+        Ok(launches)
+    }
+
+    fn launch(
+        &mut self,
+        kernel: &TeamKernel<'_, D>,
+        parts: &[TeamPart],
+        stage: Option<(u64, u32)>,
     ) -> Result<(), CudaError> {
-        let mut reset = Ok(());
-        if !is_done {
-            let memory = self.state().teams[team].memory.clone();
-            reset = device.fill(&memory.barrier, &[0; TEAM_BARRIER_WORDS]);
+        let &TeamKernel { program, places, slices, resident, shared_bytes, .. } = kernel;
+        let (pool, stream) = (self.device.team_pool(), self.teams[0]);
+        let groups = self.sms * self.count as u32 / slices / parts.len() as u32;
+        assert!(groups > 0, "the teams are held for groups of fewer blocks than {slices}");
+        let none = [TeamPart::default(); MAX_PARTS];
+        let (stage, launch) = stage.unwrap_or_default();
+        let mut arguments = TeamArguments {
+            places,
+            stage,
+            launch: launch.into(),
+            blocks: slices * groups,
+            slices,
+            resident,
+            room: ((shared_bytes - AHEAD_BYTES) / size_of::<f32>()) as u32 - resident,
+            barriers: kernel.barriers.into(),
+            parts: none,
+        };
+        let own = &mut arguments.parts[..parts.len()];
+        own.copy_from_slice(parts);
+        let mut state = pool.state();
+        for (part, &team) in own.iter_mut().zip(&self.teams) {
+            let Team { memory, number, .. } = &mut state.teams[team];
+            *number = number.wrapping_add(1);
+            part.arguments.barriers = self.device.address(&memory.barrier);
+            part.arguments.timeout = pool.timeout.as_nanos() as u64;
+            (part.ticket, part.number) = (self.device.address(&memory.ticket), *number);
         }
-        let mut state = self.state();
-        state.free_sms += blocks;
-        state.teams[team].is_running = false;
         drop(state);
-        self.changed.notify_all();
-        reset
+        let _span = span!(
+            TRACE,
+            "launch",
+            words = parts.iter().map(|part| u64::from(part.words)).sum::<u64>()
+        );
+        self.device.launch_teams(program, stream, parts.len(), shared_bytes, &arguments)
+    }
+
+    /// Waits until `is_done` returns true. It may poll a [word](Device::word) that the last launch
+    /// of the chain writes.
+    ///
+    /// # Errors
+    /// If all launches have ended before, or one of them failed.
+    pub(crate) fn wait(&self, is_done: impl Fn() -> bool) -> Result<(), CudaError> {
+        let began = Instant::now();
+        match poll(is_done, || self.device.is_idle(self.teams[0]), || began.elapsed())? {
+            true => Ok(()),
+            false => Err(CudaError::BarrierTimeout { timeout: self.device.team_pool().timeout }),
+        }
+    }
+
+    /// Gives the teams back after a chain whose last launch has ended well.
+    #[cfg_attr(not(test), expect(dead_code, reason = "nothing trains on a device yet"))]
+    pub(crate) fn release(mut self) {
+        self.give_back(self.count);
+    }
+
+    /// Ends a chain of a single launch: waits for each plan, and then gives its team back.
+    fn finish(mut self, launched: Result<(), CudaError>, began: Instant) -> Result<(), CudaError> {
+        let (mut result, mut times) = (launched.clone(), TeamTimes::default());
+        while self.given_back < self.count {
+            // The launch uses the memory of every part, so wait for all of them.
+            let ended = launched.clone().and_then(|()| self.wait_for_plan());
+            if ended.is_err() {
+                self.reset(self.given_back);
+            }
+            self.give_back(1);
+            result = result.and(ended.map(|own| times.join(own)));
+        }
+        if result.is_ok() {
+            let all = &self.device.team_pool().times;
+            all.lock().unwrap_or_else(PoisonError::into_inner).add(times, began.elapsed());
+        }
+        result
+    }
+
+    /// Waits until the first team has finished its plan, and returns its times.
+    fn wait_for_plan(&self) -> Result<TeamTimes, CudaError> {
+        let (memory, number) = self.team(self.given_back);
+        self.wait(|| self.device.word(&memory.ticket, 0) == number)?;
+        Ok(TeamTimes::of(self.device.host(&memory.ticket)))
+    }
+
+    /// Returns the memory of a held team and the number of its last launch.
+    fn team(&self, index: usize) -> (Arc<TeamMemory<D::Memory>>, u32) {
+        let Team { memory, number, .. } = &self.device.team_pool().state().teams[self.teams[index]];
+        (memory.clone(), *number)
+    }
+
+    /// Resets the barrier of a team after a failed launch, as its count is unknown. An error is not
+    /// reported, as the launch's own error is.
+    fn reset(&self, index: usize) {
+        let _ = self.device.fill(&self.team(index).0.barrier, &[0; TEAM_BARRIER_WORDS]);
+    }
+
+    /// Gives the first of the held teams back.
+    fn give_back(&mut self, count: usize) {
+        let pool = self.device.team_pool();
+        let mut state = pool.state();
+        for &team in &self.teams[self.given_back..][..count] {
+            state.teams[team].is_running = false;
+            state.free_sms += self.sms;
+        }
+        self.given_back += count;
+        if self.given_back == self.count {
+            state.launches -= 1;
+        }
+        drop(state);
+        pool.changed.notify_all();
+    }
+}
+
+impl<D: Device> Drop for Held<'_, D> {
+    fn drop(&mut self) {
+        if self.given_back < self.count {
+            // The launches may still use the teams' memory. A destructor cannot report an error.
+            let _ = self.wait(|| false);
+            (self.given_back..self.count).for_each(|index| self.reset(index));
+            self.give_back(self.count - self.given_back);
+        }
     }
 }
 
@@ -259,60 +354,5 @@ impl<M> State<M> {
             self.teams.push(Team { memory, number: 0, is_running: false });
         }
         Ok(())
-    }
-}
-
-/// Polls until a plan is done, and returns true. Returns false if the plan's stream becomes idle
-/// before. Queries the stream rarely.
-fn poll(
-    is_done: impl Fn() -> bool,
-    is_idle: impl Fn() -> Result<bool, CudaError>,
-    elapsed: impl Fn() -> Duration,
-) -> Result<bool, CudaError> {
-    let mut next_query = BETWEEN_QUERIES;
-    while !is_done() {
-        let now = elapsed();
-        if now < SPIN {
-            std::hint::spin_loop();
-            continue;
-        }
-        thread::yield_now();
-        if now >= next_query {
-            next_query = now + BETWEEN_QUERIES;
-            let idle = is_idle();
-            // The plan may have ended between the two checks.
-            if idle != Ok(false) && !is_done() {
-                return idle.map(|_| false);
-            }
-        }
-    }
-    Ok(true)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-
-    use super::*;
-
-    #[test]
-    fn the_driver_is_queried_at_most_once_a_millisecond() {
-        // Each look at the clock takes ten microseconds; the stream is idle after `idle` looks.
-        for (done, idle, expected) in [(1000, 2000, true), (1000, 500, false), (50, 0, true)] {
-            let (looks, queries) = (Cell::new(0), Cell::new(0));
-            let count = |cell: &Cell<u32>| cell.replace(cell.get() + 1);
-            let is_done = || looks.get() >= done;
-            let is_idle = || {
-                count(&queries);
-                Ok(looks.get() >= idle)
-            };
-            let elapsed = || Duration::from_micros(10) * count(&looks);
-            assert_eq!(poll(is_done, is_idle, elapsed), Ok(expected));
-            let milliseconds = looks.get() / 100;
-            assert!((milliseconds.saturating_sub(1)..=milliseconds).contains(&queries.get()));
-        }
-        let lost = CudaError::failed("a query", "the device is lost");
-        let polled = poll(|| false, || Err(lost.clone()), || SPIN + BETWEEN_QUERIES);
-        assert_eq!(polled, Err(lost));
     }
 }

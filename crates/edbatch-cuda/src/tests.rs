@@ -3,6 +3,7 @@
 
 mod adjoints;
 mod barriers;
+mod chains;
 mod compiled;
 mod functions;
 mod grids;

@@ -9,8 +9,8 @@
 enum : u32 { FINE = 0xffffffffu };
 
 struct Stage {
-    // The number of the last launch that ended well, and of the blocks of the next one that have
-    // ended.
+    // The number of the last launch that ended well, and of the blocks or teams of the next one
+    // that have ended.
     u32 done, ended;
     // The first input whose loss is not finite, and the first parameter whose gradient is not.
     u32 bad_input, bad_parameter;
@@ -25,7 +25,7 @@ struct Stage {
     }
 
 #ifdef __CUDACC_RTC__
-    // Counts a block after all of its writes. The last one sees the writes of all others.
+    // Counts a block or team after all of its writes. The last one sees the writes of all others.
     DEVICE u32 arrive() {
         u32 before;
         asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;"

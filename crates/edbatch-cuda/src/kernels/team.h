@@ -12,9 +12,13 @@
 // device memory, and loads its weights; every following section is a wave. Before a wave is a
 // barrier, unless its tiles wait for each row, and all that was stored since the last barrier has
 // been published.
+//
+// A launch may be one of a step of training (`stage.h`). If the launch before it did not end well,
+// it does nothing.
 #pragma once
 #include "ahead.h"
 #include "copies.h"
+#include "stage.h"
 
 // One of the two barriers that a team uses in turn. They are in different sectors of the cache: a
 // block that still waits at one does not delay arrivals at the next.
@@ -57,10 +61,19 @@ enum : u32 { MAX_PARTS = 32 };
 
 struct TeamArguments {
     const u32* places;
+    // The state of the step that the launch belongs to, or null, and its number in the step.
+    Stage* stage;
+    u64 launch;
     // The number of blocks of a team and of a group, and of floats of shared memory of a block: of
     // resident weights, and after them. Then, 1 if a barrier comes before every wave.
     u32 blocks, slices, resident, room, barriers;
     Part parts[MAX_PARTS];
+
+    DEVICE bool is_skipped() const { return stage != nullptr && !stage->is_before(launch); }
+    // Counts a team after all writes of its blocks. The last team of the launch ends it.
+    DEVICE void end_team(u32 teams) const {
+        if (stage != nullptr && stage->arrive() + 1 == teams) stage->end(launch);
+    }
 };
 
 // Where a block is in its plan.
@@ -128,6 +141,7 @@ DEVICE void end_section(TeamBlock block, const Part& part, Progress& at) {
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 plan_kernel(const __grid_constant__ TeamArguments t) {
+    if (t.is_skipped()) return;
     const Part& part = t.parts[blockIdx.x / t.blocks];
     TeamBlock block{{t.resident, t.room}, blockIdx.x % t.blocks, t.blocks, t.slices, t.places};
     bool is_first = block.index == 0 && threadIdx.x == 0;
@@ -160,6 +174,7 @@ plan_kernel(const __grid_constant__ TeamArguments t) {
             part.ticket->ended = nanoseconds();
             __threadfence_system();
             *(volatile u32*)&part.ticket->number = part.number;
+            t.end_team(gridDim.x / t.blocks);
         }
     }
 }
@@ -188,6 +203,7 @@ extern "C" u64 plan_kernel(const TeamArguments* t, u32 teams, u32 bytes, u32 see
     struct State : Progress {
         bool has_arrived;
     };
+    if (t->is_skipped()) return 0;
     Shuffle shuffle{seed};
     u32 blocks = t->blocks, fours = bytes / sizeof(Four);
     const float nan = from_bits(0x7fc00000u);
@@ -240,11 +256,13 @@ extern "C" u64 plan_kernel(const TeamArguments* t, u32 teams, u32 bytes, u32 see
         running.pop_back();
         part.barrier(at.passed).arrive();
         if (--left[team] > 0) continue;
+        if (part.a.limit.barrier->has_timed_out()) continue;
         part.barrier(0).count = part.barrier(1).count = 0;
         part.ticket->end_first();
         part.ticket->ended = nanoseconds();
         // Other host threads may poll it at the same time.
         __atomic_store_n(&part.ticket->number, part.number, __ATOMIC_RELEASE);
+        t->end_team(teams);
     }
     for (u32 team = 0; team < teams; ++team)
         if (left[team] > 0) t->parts[team].barrier(0).set_timed_out();

@@ -47,22 +47,27 @@ struct Plan {
     _commands: [HostMemory; 2],
 }
 
-const WAVES: u32 = 5;
+pub(super) const WAVES: u32 = 5;
+
+/// A command list with one job per wave for a group of `slices` blocks. Its output is the number of
+/// the wave, and its operand is a list of one row, of an element for each block.
+pub(super) fn one_job_per_wave(slices: u32) -> Vec<u32> {
+    let mut words = vec![WAVES, 16, 0, 0];
+    words.extend((0..WAVES).flat_map(|wave| [32 + 16 * wave, 1, 0, 0]));
+    for wave in 0..WAVES {
+        words.resize(32 + 16 * wave as usize, 0);
+        let list = 32 + 16 * WAVES + wave;
+        words.extend([0, 1, wave, 0, slices, 1, 16, 0, list, u32::MAX]);
+    }
+    words.resize(32 + 16 * WAVES as usize, 0);
+    words.extend((0..WAVES).map(|wave| wave * slices));
+    words.resize(words.len().next_multiple_of(4), 0);
+    words
+}
 
 impl Plan {
-    /// A plan with one job per wave, whose output is the number of the wave, and whose operand is a
-    /// list of one row.
     fn new(device: &Emulated) -> Self {
-        let mut words = vec![WAVES, 16, 0, 0];
-        words.extend((0..WAVES).flat_map(|wave| [32 + 16 * wave, 1, 0, 0]));
-        for wave in 0..WAVES {
-            words.resize(32 + 16 * wave as usize, 0);
-            let list = 32 + 16 * WAVES + wave;
-            words.extend([0, 1, wave, 0, BLOCKS, 1, 16, 0, list, u32::MAX]);
-        }
-        words.resize(32 + 16 * WAVES as usize, 0);
-        words.extend((0..WAVES).map(|wave| wave * BLOCKS));
-        words.resize(words.len().next_multiple_of(4), 0);
+        let words = one_job_per_wave(BLOCKS);
         let commands = memory(device, &words, MemorySide::Host);
         let device_commands = device.memory(4 * words.len(), MemorySide::Device).unwrap();
         let arena = memory(device, &[0; (BLOCKS * (WAVES + 1)) as usize], MemorySide::Host);
@@ -207,6 +212,8 @@ fn launches_that_do_not_fit_are_errors() {
     let Subject { device, program, .. } = &subject;
     let arguments = TeamArguments {
         places: 0,
+        stage: 0,
+        launch: 0,
         blocks: BLOCKS,
         slices: BLOCKS,
         resident: 0,
