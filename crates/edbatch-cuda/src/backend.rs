@@ -17,6 +17,7 @@ use super::pass::Placed;
 #[cfg(test)]
 use super::phase_table::Way;
 use super::slot::Slot;
+use super::step::StepParts;
 use super::trained::Trained;
 use super::{CudaError, CudaOptions};
 
@@ -37,6 +38,7 @@ pub(super) struct Cuda<D: Device> {
     pub(super) parts: Vec<TeamPart>,
     /// The arena of a program for training.
     pub(super) arena: SharedArena<D>,
+    pub(super) step: StepParts,
 }
 
 /// A program loaded on several devices. Successive forks use the devices in turn.
@@ -85,7 +87,7 @@ impl<D: Device> Cuda<D> {
 
     fn on(loaded: Arc<Loaded<D>>, devices: Arc<Devices<D>>) -> Self {
         let (slots, parts, arena) = (Vec::new(), Vec::new(), SharedArena::new());
-        Self { loaded, devices, slots, parts, arena }
+        Self { loaded, devices, slots, parts, arena, step: StepParts::default() }
     }
 
     /// Runs again one step of the plan that ran last in slot 0. The step's operands may have been

@@ -158,7 +158,8 @@ pub(crate) struct TeamPart {
     pub(crate) host_commands: u64,
     /// The plan's end in host memory: [`TICKET_WORDS`] words.
     pub(crate) ticket: u64,
-    /// An arena whose first `clear` floats the launch clears, a multiple of four.
+    /// An arena whose first `clear` floats the launch clears, a multiple of four. The plan's own
+    /// arena is cleared before its first wave.
     pub(crate) cleared: u64,
     pub(crate) clear: u32,
     /// The length of the command list in words, a multiple of four.

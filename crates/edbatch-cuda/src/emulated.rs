@@ -44,8 +44,9 @@ pub(crate) struct Emulated {
     /// happens; or `u64::MAX` if it happens in every launch.
     absent: AtomicU32,
     absent_in: AtomicU64,
-    /// The maximum size of an allocation, in bytes.
+    /// The maximum size of an allocation, in bytes, and the number of further ones that succeed.
     max_bytes: AtomicUsize,
+    allocations: AtomicUsize,
 }
 
 /// The value of `absent` if every block ends.
@@ -73,8 +74,20 @@ impl Emulated {
         let seed = AtomicU32::new(seed.wrapping_mul(0x9E37_79B9));
         let (calls, launches) = (AtomicU64::new(0), AtomicU64::new(0));
         let (absent, max_bytes) = (AtomicU32::new(NONE), AtomicUsize::new(usize::MAX));
+        let allocations = AtomicUsize::new(usize::MAX);
         let (absent_in, options) = (AtomicU64::new(u64::MAX), options.to_vec());
-        Self { properties, seed, options, team_pool, calls, launches, absent, absent_in, max_bytes }
+        Self {
+            properties,
+            seed,
+            options,
+            team_pool,
+            calls,
+            launches,
+            absent,
+            absent_in,
+            max_bytes,
+            allocations,
+        }
     }
 
     /// Sets the number of SMs, and the bytes of shared memory of a block besides what all kernels
@@ -113,6 +126,12 @@ impl Emulated {
     #[cfg(test)]
     pub(crate) fn set_max_bytes(&self, bytes: usize) {
         self.max_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Sets the number of further allocations that succeed.
+    #[cfg(test)]
+    pub(crate) fn set_max_allocations(&self, count: Option<usize>) {
+        self.allocations.store(count.unwrap_or(usize::MAX), Ordering::Relaxed);
     }
 
     fn call(&self) {
@@ -184,7 +203,10 @@ impl Device for Emulated {
 
     fn memory(&self, bytes: usize, side: MemorySide) -> Result<HostMemory, CudaError> {
         self.call();
-        let memory = (bytes <= self.max_bytes.load(Ordering::Relaxed))
+        let left = self.allocations.load(Ordering::Relaxed);
+        self.allocations
+            .store(left.saturating_sub(usize::from(left < usize::MAX)), Ordering::Relaxed);
+        let memory = (bytes <= self.max_bytes.load(Ordering::Relaxed) && left > 0)
             .then(|| HostMemory::new(bytes, side))
             .flatten();
         memory.ok_or(CudaError::Memory { what: "the host", bytes })

@@ -63,6 +63,7 @@ mod reads;
 mod shapes;
 mod slot;
 mod source;
+mod step;
 mod store;
 mod sums;
 mod team_pool;

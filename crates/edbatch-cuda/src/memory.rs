@@ -139,12 +139,18 @@ impl<D: Device> SharedArena<D> {
         floats: usize,
         waits: bool,
     ) -> Result<(), BackendError> {
-        (self.used, self.is_clear) = (floats, false);
-        let memory = self.buffer.reserve(device, floats)?;
+        self.reserve(device, floats)?;
         if waits {
-            device.clear(memory)?;
+            device.clear(self.buffer.memory.as_ref().expect("reserved above"))?;
         }
         self.is_clear = waits;
+        Ok(())
+    }
+
+    /// Begins a round with an arena of at least `floats` floats, with any contents.
+    pub(super) fn reserve(&mut self, device: &D, floats: usize) -> Result<(), BackendError> {
+        (self.used, self.is_clear) = (floats, false);
+        self.buffer.reserve(device, floats)?;
         Ok(())
     }
 

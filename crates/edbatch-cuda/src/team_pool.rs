@@ -147,6 +147,11 @@ impl<M> TeamPool<M> {
         Ok(Held { device, teams, count, given_back: 0, sms })
     }
 
+    /// Returns the error of a launch whose blocks waited too long.
+    pub(crate) fn timed_out(&self) -> CudaError {
+        CudaError::BarrierTimeout { timeout: self.timeout }
+    }
+
     /// Returns the maximum number of plans of a launch.
     fn at_once(&self, slices: u32) -> usize {
         ((self.sms / slices) as usize).clamp(1, MAX_PARTS)
@@ -173,7 +178,6 @@ pub(crate) struct Held<'a, D: Device> {
 
 impl<D: Device> Held<'_, D> {
     /// Returns the stream of the chain, for [`Device::launch_grid`].
-    #[cfg_attr(not(test), expect(dead_code, reason = "nothing trains on a device yet"))]
     pub(crate) fn stream(&self) -> usize {
         self.teams[0]
     }
@@ -261,12 +265,11 @@ impl<D: Device> Held<'_, D> {
         let began = Instant::now();
         match poll(is_done, || self.device.is_idle(self.teams[0]), || began.elapsed())? {
             true => Ok(()),
-            false => Err(CudaError::BarrierTimeout { timeout: self.device.team_pool().timeout }),
+            false => Err(self.device.team_pool().timed_out()),
         }
     }
 
     /// Gives the teams back after a chain whose last launch has ended well.
-    #[cfg_attr(not(test), expect(dead_code, reason = "nothing trains on a device yet"))]
     pub(crate) fn release(mut self) {
         self.give_back(self.count);
     }

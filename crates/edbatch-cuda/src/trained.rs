@@ -4,9 +4,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use edbatch_graph::Network;
+use edbatch_graph::{Network, ParameterId};
 use edbatch_layout::Plan;
-use edbatch_runtime::{BackendError, Bytes, Parameters, TrainingState};
+use edbatch_runtime::{BackendError, Bytes, Clipping, NotFiniteIn, Parameters, TrainingState};
 
 use super::device::{AHEAD_BYTES, Device, Kernel, MemorySide, Source};
 use super::loaded::{Generated, Loaded};
@@ -42,18 +42,19 @@ pub(super) struct Trained<D: Device> {
 pub(super) struct State<D: Device> {
     /// `Stage` of `kernels/stage.h`, and the number of the last launch that ended well.
     pub(super) stage: D::Memory,
-    number: u64,
-    /// `Result` of `kernels/update.cu`.
+    pub(super) number: u32,
+    /// `Result` of `kernels/stage.h`.
     result: D::Memory,
     /// The moments, each as large as all parameters; and how many of them each parameter has.
     moments: Option<D::Memory>,
     has_moments: Vec<usize>,
+    will_have_moments: Vec<usize>,
     /// What the mini-batch has added to the sums, and their memory.
     pub(super) added: Added,
     pub(super) memory: Buffer<D>,
     pub(super) squares: Buffer<D>,
-    /// Lists in host memory, of the launch that runs.
-    uploaded: Buffer<D>,
+    /// Lists in host memory, for each of the four kernels.
+    pub(super) uploaded: [Buffer<D>; 4],
     /// The adjoints of rows of tables.
     pub(super) slot: Slot<D>,
     pub(super) plan: Plan,
@@ -73,14 +74,35 @@ const STREAM: usize = 0;
 /// The most moments of a parameter.
 const MOMENTS: usize = 3;
 
+/// What a step tells the host: `Result` of `kernels/stage.h`.
+pub(super) struct Told {
+    /// The number of the last launch that ended well.
+    pub(super) done: u32,
+    input: u32,
+    parameter: u32,
+    pub(super) loss: f64,
+    pub(super) squared_norm: f64,
+}
+
+impl Told {
+    /// Returns the loss or gradient that is not finite.
+    pub(super) fn not_finite(&self) -> Option<NotFiniteIn> {
+        match (self.input, self.parameter) {
+            (FINE, FINE) => None,
+            (FINE, parameter) => Some(NotFiniteIn::Parameter(ParameterId(parameter))),
+            (input, _) => Some(NotFiniteIn::Input(input)),
+        }
+    }
+}
+
 /// A launch of a kernel whose blocks wait for no other block.
 pub(super) struct Grid<'a, P> {
     pub(super) kernel: &'a P,
     pub(super) blocks: usize,
     /// The floats of shared memory of a block.
     pub(super) floats: usize,
-    /// Its `Work` after the stage and the number of the launch.
-    pub(super) work: &'a [u64],
+    /// Its `Work` after the stage, the number of the launch, and the result.
+    pub(super) work: Vec<u64>,
 }
 
 impl<D: Device> Trained<D> {
@@ -161,43 +183,43 @@ impl<D: Device> Trained<D> {
         self.starts[parameter] as usize..end
     }
 
-    /// Updates parameters by gradients at an address, or by those that `changes` have. `limits` are
-    /// those of their norm and of their elements.
+    /// Returns the launch that updates parameters.
     pub(super) fn update(
         &self,
         loaded: &Loaded<D>,
         state: &mut State<D>,
         changes: &Changes,
-        (gradients, limits): (Option<u64>, [f64; 2]),
-    ) -> Result<(), BackendError> {
-        let device = &*loaded.device;
-        let count = changes.chunks.len() / 2;
-        let Changes { changes, chunks, rows, gradients: own } = changes;
-        let [changes, chunks, rows, own] = state.upload(device, [changes, chunks, rows, own])?;
-        let moments = state.moments.as_ref().map_or(0, |memory| device.address(memory));
-        let [norm, limit] = limits.map(f64::to_bits);
-        let work = [
+        clip: Clipping,
+    ) -> Result<Grid<'_, D::Program>, BackendError> {
+        let (device, blocks) = (&*loaded.device, changes.chunks.len() / 2);
+        let Changes { changes, chunks, rows, gradients } = changes;
+        let lists = [&changes[..], chunks, rows, gradients.as_deref().unwrap_or_default()];
+        let [changes, chunks, rows, own] = upload(device, &mut state.uploaded[3], lists)?;
+        let [norm, limit] = match clip {
+            Clipping::None => [f64::INFINITY; 2],
+            Clipping::Norm(norm) => [norm, f64::INFINITY],
+            Clipping::Value(limit) => [f64::INFINITY, limit],
+        };
+        let work = vec![
             changes,
             chunks,
-            count as u64,
+            blocks as u64,
             rows,
-            gradients.unwrap_or(own),
+            if gradients.is_some() { own } else { state.memory.address(device) },
             device.address(&self.masters),
-            moments,
+            state.moments.as_ref().map_or(0, |memory| device.address(memory)),
             self.size as u64,
             device.address(&self.packed),
             self.places as u64,
             device.address(&loaded.weights),
-            norm,
-            limit,
-            device.address(&state.result),
+            norm.to_bits(),
+            limit.to_bits(),
         ];
-        let grid = Grid { kernel: &self.update, blocks: count.max(1), floats: 0, work: &work };
-        state.launch(device, &grid)
+        Ok(Grid { kernel: &self.update, blocks: blocks.max(1), floats: 0, work })
     }
 
     /// Allocates `count` moments for each parameter that is updated, if it has fewer. New ones are
-    /// `initial`.
+    /// `initial`, and exist once the update has ended well.
     pub(super) fn reserve_moments(
         &self,
         device: &D,
@@ -207,10 +229,12 @@ impl<D: Device> Trained<D> {
     ) -> Result<(), BackendError> {
         let lacks = |(index, has): (usize, &usize)| is_updated(index) && *has < count;
         if !state.has_moments.iter().enumerate().any(lacks) {
+            state.will_have_moments.clone_from(&state.has_moments);
             return Ok(());
         }
         let mut words = self.read_moments(device, state)?;
-        let mut has_moments = state.has_moments.clone();
+        let has_moments = &mut state.will_have_moments;
+        has_moments.clone_from(&state.has_moments);
         for (index, has) in
             has_moments.iter_mut().enumerate().filter(|(index, _)| is_updated(*index))
         {
@@ -221,7 +245,6 @@ impl<D: Device> Trained<D> {
             *has = count.max(*has);
         }
         state.moments = Some(copied(device, &words)?);
-        state.has_moments = has_moments;
         Ok(())
     }
 
@@ -282,7 +305,10 @@ impl<D: Device> Trained<D> {
             changes.add(&Changed { at, from: 0, elements, rows: None }, None);
         }
         state.reset(device, 0.0)?;
-        self.update(loaded, &mut state, &changes, (None, [f64::INFINITY; 2]))
+        let grid = self.update(loaded, &mut state, &changes, Clipping::None)?;
+        state.launch(device, &grid)?;
+        state.ended(device)?;
+        Ok(())
     }
 }
 
@@ -291,16 +317,20 @@ impl<D: Device> State<D> {
         let mut added = Added::default();
         added.clear(table);
         let buffer = |what| Buffer::new(MemorySide::Device, what);
+        let mut result = device.memory(4 * RESULT, MemorySide::Host)?;
+        device.host_mut(&mut result).fill(0);
         let state = Self {
             stage: device.memory(4 * STAGE, MemorySide::Device)?,
             number: 0,
-            result: device.memory(4 * RESULT, MemorySide::Host)?,
+            result,
             moments: None,
             has_moments: vec![0; parameters],
+            will_have_moments: Vec::new(),
             added,
             memory: buffer("the gradients of parameters on the device"),
             squares: buffer("the norm of gradients on the device"),
-            uploaded: Buffer::new(MemorySide::Host, "the lists of gradients in pinned memory"),
+            uploaded: [(); 4]
+                .map(|()| Buffer::new(MemorySide::Host, "the lists of gradients in pinned memory")),
             slot: Slot::new(),
             plan: Plan::default(),
             lists: Lists::default(),
@@ -318,30 +348,33 @@ impl<D: Device> State<D> {
         self.squared_norm = 0.0;
     }
 
+    /// Ends an update that has ended well.
+    pub(super) fn end_update(&mut self, table: &SumTable) {
+        self.has_moments.clone_from(&self.will_have_moments);
+        self.forget(table);
+    }
+
     /// Begins launches after one that may not have ended well.
     pub(super) fn reset(&self, device: &D, squared_norm: f64) -> Result<(), CudaError> {
         let norm = squared_norm.to_bits();
-        let words = [self.number as u32, 0, FINE, FINE, 0, 0, norm as u32, (norm >> 32) as u32];
+        let words = [self.number, 0, FINE, FINE, 0, 0, norm as u32, (norm >> 32) as u32];
         device.fill(&self.stage, &words)
     }
 
-    /// Copies lists to memory that the device can read, and returns their addresses.
-    pub(super) fn upload<const N: usize>(
+    /// Launches a kernel on a stream; if it is the last one of a step, it tells the host.
+    pub(super) fn enqueue(
         &mut self,
         device: &D,
-        lists: [&[u32]; N],
-    ) -> Result<[u64; N], BackendError> {
-        // Some have numbers of 64 bits.
-        let words = |list: &[u32]| list.len().next_multiple_of(4);
-        let total = lists.iter().map(|list| words(list)).sum();
-        let memory = self.uploaded.reserve(device, total)?;
-        let (address, to) = (device.address(memory), device.host_mut(memory));
-        let mut at = 0;
-        Ok(lists.map(|list| {
-            to[at..][..list.len()].copy_from_slice(list);
-            at += words(list);
-            address + 4 * (at - words(list)) as u64
-        }))
+        stream: usize,
+        grid: &Grid<'_, D::Program>,
+        is_last: bool,
+    ) -> Result<(), CudaError> {
+        let &Grid { kernel, blocks, floats, ref work } = grid;
+        self.number = self.number.wrapping_add(1);
+        let result = if is_last { device.address(&self.result) } else { 0 };
+        let head = [device.address(&self.stage), self.number.into(), result];
+        let bytes = AHEAD_BYTES + size_of::<f32>() * floats;
+        device.launch_grid(kernel, stream, blocks, bytes, &[&head, &work[..]].concat())
     }
 
     /// Launches a kernel and waits for its end.
@@ -350,15 +383,23 @@ impl<D: Device> State<D> {
         device: &D,
         grid: &Grid<'_, D::Program>,
     ) -> Result<(), BackendError> {
-        let &Grid { kernel, blocks, floats, work } = grid;
-        self.number += 1;
-        let arguments = [&[device.address(&self.stage), self.number], work].concat();
-        let bytes = AHEAD_BYTES + size_of::<f32>() * floats;
-        device.launch_grid(kernel, STREAM, blocks, bytes, &arguments)?;
+        self.enqueue(device, STREAM, grid, false)?;
         while !device.is_idle(STREAM)? {
             thread::yield_now();
         }
         Ok(())
+    }
+
+    /// Returns true once the last launch of a step has told the host.
+    pub(super) fn is_told(&self, device: &D) -> bool {
+        device.word(&self.result, 0) == self.number
+    }
+
+    /// Returns what the last launch has told.
+    pub(super) fn told(&self, device: &D) -> Told {
+        let words = device.host(&self.result);
+        let &[_, done, input, parameter, a, b, c, d] = words.first_chunk().expect("a result");
+        Told { done, input, parameter, loss: double(a, b), squared_norm: double(c, d) }
     }
 
     /// Returns the sum of squares that a launch has left, after checking that it ended: with a
@@ -369,11 +410,34 @@ impl<D: Device> State<D> {
         let [done, _, bad_input, bad_parameter, ..] = words;
         if [bad_input, bad_parameter] != [FINE; 2] {
             self.reset(device, 0.0)?;
-        } else if done != self.number as u32 {
+        } else if done != self.number {
             return Err(CudaError::failed("a launch", "it did not end").into());
         }
-        Ok(f64::from_bits(u64::from(words[6]) | u64::from(words[7]) << 32))
+        Ok(double(words[6], words[7]))
     }
+}
+
+fn double(low: u32, high: u32) -> f64 {
+    f64::from_bits(u64::from(low) | u64::from(high) << 32)
+}
+
+/// Copies lists to memory that the device can read, and returns their addresses.
+pub(super) fn upload<D: Device, const N: usize>(
+    device: &D,
+    buffer: &mut Buffer<D>,
+    lists: [&[u32]; N],
+) -> Result<[u64; N], BackendError> {
+    // Some have numbers of 64 bits.
+    let words = |list: &[u32]| list.len().next_multiple_of(4);
+    let total = lists.iter().map(|list| words(list)).sum();
+    let memory = buffer.reserve(device, total)?;
+    let (address, to) = (device.address(memory), device.host_mut(memory));
+    let mut at = 0;
+    Ok(lists.map(|list| {
+        to[at..][..list.len()].copy_from_slice(list);
+        at += words(list);
+        address + 4 * (at - words(list)) as u64
+    }))
 }
 
 fn zeros(len: usize) -> Result<Vec<u32>, BackendError> {

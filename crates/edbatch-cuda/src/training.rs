@@ -2,8 +2,8 @@
 
 use edbatch_layout::{GivenSum, TrainingPlan};
 use edbatch_runtime::{
-    BackPart, BackendError, Clipping, Contributors, Given, Gradient, Gradients, OutputGradients,
-    Part, Rows, Training, TrainingState, Update,
+    BackPart, BackendError, Contributors, Given, Gradient, Gradients, OutputGradients, Part, Rows,
+    StepResult, Training, TrainingState, TrainingStep, Update,
 };
 
 use super::CudaError;
@@ -11,10 +11,11 @@ use super::backend::Cuda;
 use super::command_list::{Givens, Losses};
 use super::device::{Arguments, Device, TeamPart};
 use super::loaded::Loaded;
+use super::pass::Placed;
 use super::slot::Slot;
-use super::sums::{Completed, Lists};
+use super::sums::{Completed, Lists, TotalList};
 use super::team_pool::TeamKernel;
-use super::trained::{Grid, State, Trained};
+use super::trained::{Grid, State, Trained, upload};
 use super::update::{Changed, Changes};
 
 /// Floats of shared memory of the blocks of `kernels/sums.cu`: four stages of 16 pairs of two rows
@@ -28,8 +29,13 @@ const TOTALS_FLOATS: usize = 1024 + 2 * 256;
 /// The rows whose sums a block of `kernels/rows.cu` computes.
 const ROWS: usize = 8;
 
+/// The words of a row, of a tile and of a chunk in lists.
+const ROW: usize = 6;
+const TILE: usize = 4;
+const CHUNK: usize = 2;
+
 /// Returns the trained parameters of a program.
-fn trained<D: Device>(loaded: &Loaded<D>) -> &Trained<D> {
+pub(super) fn trained<D: Device>(loaded: &Loaded<D>) -> &Trained<D> {
     loaded.trained.as_ref().expect("the program is for training")
 }
 
@@ -44,7 +50,7 @@ impl<D: Device> Cuda<D> {
         let mut end = first;
         for Part { slot, plan, given } in parts {
             let slot = self.slot(*slot);
-            let from = Givens::Trained(&trained.starts);
+            let from = Givens::Trained(&trained.starts, true);
             slot.commands.write_from(&loaded.program, &placed.table, plan, from)?;
             loaded.pass.learn(device, slot.commands.reads())?;
             slot.give(device, &Given { initial: &Rows::new(), ..*given })?;
@@ -105,7 +111,7 @@ impl<D: Device> Cuda<D> {
 }
 
 /// Returns the end of some floats in an arena, at a line.
-fn next(start: usize, floats: usize) -> Result<usize, CudaError> {
+pub(super) fn next(start: usize, floats: usize) -> Result<usize, CudaError> {
     let end = (start + floats).next_multiple_of(edbatch_layout::LINE);
     let (what, elements) = ("values and scratch of all parts", end as u64);
     match u32::try_from(end) {
@@ -181,9 +187,7 @@ impl<D: Device> Training for Cuda<D> {
         let state = &mut *trained.state();
         let starts = parts.iter().map(|&(slot, plan)| (self.slots[slot].span.start as u32, plan));
         let starts: Vec<_> = starts.collect();
-        let State { added, lists, memory, .. } = state;
-        lists.add(&loaded.program, &trained.table, &starts, added)?;
-        memory.grow(&loaded.device, added.floats as usize)?;
+        trained.list_sums(loaded, state, &starts)?;
         trained.run_lists(&loaded.device, state, self.arena.address(&loaded.device))
     }
 
@@ -213,19 +217,17 @@ impl<D: Device> Training for Cuda<D> {
             }
         }
         state.memory.grow(device, end)?;
-        let State { lists: Lists { rows, starts, .. }, .. } = &state;
-        let (rows, starts) = (rows.clone(), starts.clone());
-        trained.run_rows(
-            device,
-            state,
-            [&rows, fields.as_flattened(), &starts],
-            self.arena.address(device),
-        )?;
+        let arena = self.arena.address(device);
+        if let Some(grid) = trained.rows(device, state, fields.as_flattened(), (arena, &[], 0.0))? {
+            state.launch(device, &grid)?;
+            state.ended(device)?;
+        }
         let mut words = vec![0; end - first];
         if let Some(memory) = &state.memory.memory {
             device.read(memory, first, &mut words)?;
         }
-        let mut places = rows.as_chunks::<6>().0.iter().map(|row| row[2] as usize - first);
+        let rows = state.lists.rows.as_chunks::<ROW>().0;
+        let mut places = rows.iter().map(|row| row[2] as usize - first);
         let mut all = Rows::new();
         for given in plan.forward.given.iter().skip(initial) {
             all.push_with(|row| {
@@ -243,13 +245,15 @@ impl<D: Device> Training for Cuda<D> {
         let loaded = &*self.loaded;
         let (device, trained) = (&*loaded.device, trained(loaded));
         let state = &mut *trained.state();
-        let (starts, floats) = trained.run_row_adjoints(loaded, state)?;
-        let State { added, lists, memory, complete, .. } = state;
-        lists.add_row_adjoints(&trained.table, added, &starts);
-        complete.list(&trained.table, added, &starts, floats)?;
-        memory.grow(device, complete.floats as usize)?;
+        let placed = trained.back.placed();
+        state.lists.clear();
+        trained.list_totals(loaded, state, &placed)?;
+        if let Some((kernel, part)) = trained.row_adjoints(loaded, state, &placed) {
+            device.team_pool().run(&kernel, &[part])?;
+        }
         trained.run_lists(device, state, 0)?;
-        trained.run_totals(device, state)?;
+        let grid = trained.totals(device, state)?;
+        state.launch(device, &grid)?;
         state.squared_norm = state.ended(device)?;
         Ok(state.squared_norm)
     }
@@ -280,6 +284,10 @@ impl<D: Device> Training for Cuda<D> {
         Ok(Gradients { parameters: gradients })
     }
 
+    fn step(&mut self, step: &TrainingStep<'_>) -> Result<StepResult, BackendError> {
+        self.run_step(step)
+    }
+
     fn forget(&mut self) {
         let trained = trained(&self.loaded);
         trained.state().forget(&trained.table);
@@ -289,8 +297,15 @@ impl<D: Device> Training for Cuda<D> {
     fn update(&mut self, update: &Update<'_>) -> Result<(), BackendError> {
         let loaded = self.loaded.clone();
         let trained = trained(&loaded);
-        trained.apply(&loaded, update)?;
-        self.forget();
+        let (device, state) = (&*loaded.device, &mut *trained.state());
+        let changes = trained.changes(&loaded, state, update)?;
+        let squared_norm = update.gradients.map_or(state.squared_norm, Gradients::squared_norm);
+        state.reset(device, squared_norm)?;
+        let grid = trained.update(&loaded, state, &changes, update.clip)?;
+        state.launch(device, &grid)?;
+        state.ended(device)?;
+        state.end_update(&trained.table);
+        self.slots.iter_mut().for_each(|slot| slot.span = 0..0);
         Ok(())
     }
 
@@ -304,50 +319,113 @@ impl<D: Device> Training for Cuda<D> {
 }
 
 impl<D: Device> Trained<D> {
-    /// Computes the sums of rows and of calls that lists have, over an arena.
-    fn run_lists(&self, device: &D, state: &mut State<D>, arena: u64) -> Result<(), BackendError> {
-        let lists = std::mem::take(&mut state.lists);
-        let Lists { rows, starts, sums, tiles, lists: calls } = &lists;
-        self.run_rows(device, state, [rows, self.table.fields.as_flattened(), starts], arena)?;
-        if !tiles.is_empty() {
-            let [sums, of_tiles, calls] = state.upload(device, [sums, tiles, calls])?;
-            let work = [sums, of_tiles, calls, arena, state.memory.address(device)];
-            let (kernel, blocks) = (&self.sums, tiles.len() / 4);
-            state.launch(device, &Grid { kernel, blocks, floats: SUMS_FLOATS, work: &work })?;
-            state.ended(device)?;
-        }
-        state.lists = lists;
-        Ok(())
-    }
-
-    /// Computes the sums of rows, with their fields and the starts of calls, over an arena.
-    fn run_rows(
-        &self,
-        device: &D,
-        state: &mut State<D>,
-        lists: [&[u32]; 3],
-        arena: u64,
-    ) -> Result<(), BackendError> {
-        let count = lists[0].len() / 6;
-        if count == 0 {
-            return Ok(());
-        }
-        let [rows, fields, starts] = state.upload(device, lists)?;
-        let work = [rows, count as u64, fields, starts, arena, state.memory.address(device)];
-        let (kernel, blocks) = (&self.rows, count.div_ceil(ROWS));
-        state.launch(device, &Grid { kernel, blocks, floats: 0, work: &work })?;
-        state.ended(device)?;
-        Ok(())
-    }
-
-    /// Runs the adjoints of all rows of tables that were named, behind the sums. Returns the start
-    /// of their rows, by table, and the floats of sums and rows.
-    fn run_row_adjoints(
+    /// Lists what parts add to sums, given the starts of their arenas.
+    pub(super) fn list_sums(
         &self,
         loaded: &Loaded<D>,
         state: &mut State<D>,
+        parts: &[(u32, &TrainingPlan)],
+    ) -> Result<(), BackendError> {
+        let State { added, lists, memory, .. } = state;
+        lists.add(&loaded.program, &self.table, parts, added)?;
+        memory.grow(&loaded.device, added.floats as usize)
+    }
+
+    /// Lists the adjoints of rows, the sums over their calls, and the gradients.
+    pub(super) fn list_totals(
+        &self,
+        loaded: &Loaded<D>,
+        state: &mut State<D>,
+        placed: &Placed<D>,
+    ) -> Result<(), BackendError> {
+        let (starts, floats) = self.list_row_adjoints(loaded, state, placed)?;
+        let State { added, lists, memory, complete, .. } = state;
+        lists.add_row_adjoints(&self.table, added, &starts);
+        complete.list(&self.table, added, &starts, floats)?;
+        memory.grow(&loaded.device, complete.floats as usize)
+    }
+
+    /// Returns the launch that computes sums of rows over an arena, and adds the losses of inputs
+    /// to a loss: for each part their place in the arena and their number. `None` if there are
+    /// neither.
+    pub(super) fn rows(
+        &self,
+        device: &D,
+        state: &mut State<D>,
+        fields: &[u32],
+        (arena, losses, loss): (u64, &[u32], f64),
+    ) -> Result<Option<Grid<'_, D::Program>>, BackendError> {
+        let State { lists: Lists { rows, starts, .. }, uploaded, memory, .. } = state;
+        let [count, parts] = [rows.len() / ROW, losses.len() / 2];
+        if count + parts == 0 {
+            return Ok(None);
+        }
+        let lists = upload(device, &mut uploaded[0], [rows, fields, starts, losses])?;
+        let [rows, fields, starts, losses] = lists;
+        let sums = memory.address(device);
+        let mut work = vec![rows, count as u64, fields, starts, arena, sums];
+        work.extend([losses, parts as u64, loss.to_bits()]);
+        let blocks = count.div_ceil(ROWS).max(1);
+        Ok(Some(Grid { kernel: &self.rows, blocks, floats: 0, work }))
+    }
+
+    /// Returns the launch that computes sums over calls, if there are any.
+    pub(super) fn sums(
+        &self,
+        device: &D,
+        state: &mut State<D>,
+        arena: u64,
+    ) -> Result<Option<Grid<'_, D::Program>>, BackendError> {
+        let State { lists: Lists { sums, tiles, calls, .. }, uploaded, memory, .. } = state;
+        let blocks = tiles.len() / TILE;
+        if blocks == 0 {
+            return Ok(None);
+        }
+        let [sums, tiles, calls] = upload(device, &mut uploaded[1], [sums, tiles, calls])?;
+        let work = vec![sums, tiles, calls, arena, memory.address(device)];
+        Ok(Some(Grid { kernel: &self.sums, blocks, floats: SUMS_FLOATS, work }))
+    }
+
+    /// Returns the launch that computes gradients and the sum of their squares.
+    pub(super) fn totals(
+        &self,
+        device: &D,
+        state: &mut State<D>,
+    ) -> Result<Grid<'_, D::Program>, BackendError> {
+        let State { complete, uploaded, memory, squares, .. } = state;
+        let TotalList { totals, sources, chunks, list, .. } = complete;
+        let blocks = chunks.len() / CHUNK;
+        squares.reserve(device, 2 * blocks)?;
+        let lists = upload(device, &mut uploaded[2], [&totals[..], sources, chunks, list])?;
+        let [totals, sources, chunks, list] = lists;
+        let [memory, squares] = [memory, squares].map(|it| it.address(device));
+        let count = blocks as u64;
+        let work = vec![totals, sources, chunks, count, list, memory, memory, memory, squares];
+        Ok(Grid { kernel: &self.totals, blocks: blocks.max(1), floats: TOTALS_FLOATS, work })
+    }
+
+    /// Computes the sums that are listed, over an arena.
+    fn run_lists(&self, device: &D, state: &mut State<D>, arena: u64) -> Result<(), BackendError> {
+        let fields = self.table.fields.as_flattened();
+        let rows = self.rows(device, state, fields, (arena, &[], 0.0))?;
+        let sums = self.sums(device, state, arena)?;
+        for grid in rows.iter().chain(&sums) {
+            state.launch(device, grid)?;
+            state.ended(device)?;
+        }
+        Ok(())
+    }
+
+    /// Lists the adjoints of all rows of tables that were named; their rows are behind the sums.
+    /// Grows the memory of sums for them. Returns the start of these rows, by table, and the floats
+    /// of sums and rows.
+    fn list_row_adjoints(
+        &self,
+        loaded: &Loaded<D>,
+        state: &mut State<D>,
+        placed: &Placed<D>,
     ) -> Result<(Vec<u32>, u32), BackendError> {
-        let (device, placed) = (&*loaded.device, self.back.placed());
+        let device = &*loaded.device;
         let State { added, slot, plan, memory, .. } = state;
         let starts = added.plan_of_rows(&self.table, plan)?;
         if plan.steps.is_empty() {
@@ -358,82 +436,71 @@ impl<D: Device> Trained<D> {
         slot.commands.write_in_waves(&loaded.program, &placed.table, plan, &waves, given)?;
         slot.reserve_commands(device)?;
         memory.grow(device, slot.commands.arena())?;
+        Ok((starts, plan.arena as u32))
+    }
+
+    /// Returns the plan of the adjoints of rows, if there are any, and its kernel. Each wave begins
+    /// with a barrier, as the memory is not clear.
+    pub(super) fn row_adjoints<'a>(
+        &'a self,
+        loaded: &'a Loaded<D>,
+        state: &State<D>,
+        placed: &'a Placed<D>,
+    ) -> Option<(TeamKernel<'a, D>, TeamPart)> {
+        let device = &*loaded.device;
+        let State { slot, memory, plan, .. } = state;
         let arguments =
             Arguments { arena: memory.address(device), ..slot.memory.arguments(loaded) };
         let commands = slot.memory.device_commands.address(device);
         let part = TeamPart::new(&slot.commands, arguments, commands, (0, 0));
-        let kernel = self.back.team_kernel(device, &placed);
-        device.team_pool().run(&TeamKernel { barriers: true, ..kernel }, &[part])?;
-        Ok((starts, plan.arena as u32))
+        let kernel = self.back.team_kernel(device, placed);
+        let kernel = TeamKernel { barriers: true, ..kernel };
+        (!plan.steps.is_empty()).then_some((kernel, part))
     }
 
-    /// Computes the gradients of all parameters and the sum of their squares.
-    fn run_totals(&self, device: &D, state: &mut State<D>) -> Result<(), BackendError> {
-        let complete = std::mem::take(&mut state.complete);
-        let count = complete.chunks.len() / 2;
-        state.squares.reserve(device, 2 * count)?;
-        let lists = [&complete.totals[..], &complete.sources, &complete.chunks, &complete.list];
-        let uploaded = state.upload(device, lists);
-        let [totals, sources, chunks, list] = uploaded?;
-        let memory = state.memory.address(device);
-        let squares = state.squares.address(device);
-        let count = count as u64;
-        let work = [totals, sources, chunks, count, list, memory, memory, memory, squares];
-        let (kernel, blocks) = (&self.totals, (count as usize).max(1));
-        let launched =
-            state.launch(device, &Grid { kernel, blocks, floats: TOTALS_FLOATS, work: &work });
-        state.complete = complete;
-        launched
-    }
-
-    /// Updates the parameters by the gradients of the update, or by the complete ones.
-    fn apply(&self, loaded: &Loaded<D>, update: &Update<'_>) -> Result<(), BackendError> {
+    /// Returns the changes of an update, by the given gradients or the complete ones, after
+    /// allocating the moments that it needs.
+    pub(super) fn changes(
+        &self,
+        loaded: &Loaded<D>,
+        state: &mut State<D>,
+        update: &Update<'_>,
+    ) -> Result<Changes, BackendError> {
         let (device, network) = (&*loaded.device, loaded.program.network());
-        let state = &mut *self.state();
         let is_trained = &loaded.program.training().expect("it is for training").trained;
-        let mut changes = Changes::default();
-        let count = (update.rule.moments().len(), update.rule.initial_moment());
+        let gradients = update.gradients.map(|_| Vec::new());
+        let mut changes = Changes { gradients, ..Changes::default() };
         let mut is_updated = vec![false; is_trained.len()];
         for index in (0..is_trained.len()).filter(|&index| is_trained[index]) {
-            let own;
-            let (from, len, rows) = match update.gradients {
+            let (from, elements, rows) = match update.gradients {
                 Some(gradients) => {
                     let gradient = &gradients.parameters[index];
-                    let from = changes.gradients.len() as u32;
-                    changes.gradients.extend(gradient.elements().iter().map(|x| x.to_bits()));
+                    let all = changes.gradients.get_or_insert_default();
+                    let from = all.len() as u32;
+                    all.extend(gradient.elements().iter().map(|x| x.to_bits()));
                     let width = network.parameters()[index].dims.iter().skip(1).product::<usize>();
-                    own = match gradient {
+                    let rows = match gradient {
                         Gradient::None => continue,
                         Gradient::Whole(_) => None,
                         Gradient::Rows { rows, .. } => Some((&rows[..], width as u32)),
                     };
-                    (from, gradient.elements().len() as u32, own)
+                    (from, gradient.elements().len() as u32, rows)
                 }
-                None => {
-                    let complete = state.complete.completed.get(index);
-                    let Some(Some(Completed { place, elements, rows })) = complete else {
-                        continue;
-                    };
-                    let rows = rows.as_ref().map(|(rows, width)| (&rows[..], *width));
-                    (*place, *elements, rows)
-                }
+                None => match state.complete.completed.get(index) {
+                    Some(Some(Completed { place, elements, rows })) => {
+                        let rows = rows.as_ref().map(|(rows, width)| (&rows[..], *width));
+                        (*place, *elements, rows)
+                    }
+                    _ => continue,
+                },
             };
             is_updated[index] = true;
             let change = update.change(index, rows.is_some(), [1.0; 2]);
-            let changed = Changed { at: self.starts[index], from, elements: len, rows };
+            let changed = Changed { at: self.starts[index], from, elements, rows };
             changes.add(&changed, Some(&change));
         }
+        let count = (update.rule.moments().len(), update.rule.initial_moment());
         self.reserve_moments(device, state, |index| is_updated[index], count)?;
-        let squared_norm = update.gradients.map_or(state.squared_norm, Gradients::squared_norm);
-        let gradients = update.gradients.is_none().then(|| state.memory.address(device));
-        let limits = match update.clip {
-            Clipping::None => [f64::INFINITY; 2],
-            Clipping::Norm(norm) => [norm, f64::INFINITY],
-            Clipping::Value(limit) => [f64::INFINITY, limit],
-        };
-        state.reset(device, squared_norm)?;
-        self.update(loaded, state, &changes, (gradients, limits))?;
-        state.ended(device)?;
-        Ok(())
+        Ok(changes)
     }
 }

@@ -2,8 +2,8 @@
 
 use edbatch_runtime::kernels::{Change, Rule};
 
-/// The words of a change, and of a chunk of its elements.
-pub(crate) const CHANGE: usize = 14;
+/// The words of a change, and the elements of a chunk.
+const CHANGE: usize = 14;
 const CHUNK: u32 = 1024;
 
 /// The changes of an update, and the chunks into which blocks divide them.
@@ -14,7 +14,7 @@ pub(crate) struct Changes {
     /// The rows of tables that change.
     pub(crate) rows: Vec<u32>,
     /// The bits of gradients, if the host has them.
-    pub(crate) gradients: Vec<u32>,
+    pub(crate) gradients: Option<Vec<u32>>,
 }
 
 /// The elements that change: the place of the parameter and of its gradient, and the number of

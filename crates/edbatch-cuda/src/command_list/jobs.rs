@@ -22,14 +22,15 @@ impl CommandList {
     ) -> Result<(), CudaError> {
         let operands = (0..plan.steps.len()).map(|step| plan.operands_of(step).len());
         let job = (JOB + 2 * operands.max().unwrap_or(0)).next_multiple_of(LINE);
-        let waves = self.count_waves(table, plan).max(of_given.least_waves());
+        let wanted_rows = of_given.wanted(plan);
+        let waves = self.count_waves(table, plan, wanted_rows).max(of_given.least_waves());
         let jobs: usize = plan.steps.iter().map(|step| table.of(step).len()).sum();
         let given = plan.given.iter().map(|&row| fields(program, row).count());
-        let wanted = plan.wanted.iter().map(|&(row, want)| match want {
+        let wanted = wanted_rows.iter().map(|&(row, want)| match want {
             Want::ArgMax => 1,
             _ => fields(program, row).count(),
         });
-        let pieces = arg_maxes(plan).map(|row| 2 * fields(program, row).count());
+        let pieces = arg_maxes(wanted_rows).map(|row| 2 * fields(program, row).count());
         let lists = plan.lists.len() + plan.rows.len() + pieces.sum::<usize>();
         let entries = ENTRY * (1 + waves + given.chain(wanted).sum::<usize>());
         let lists = lists + of_given.words();
@@ -39,18 +40,18 @@ impl CommandList {
         self.words.resize(ENTRY * (1 + waves), 0);
         self.words.extend(&plan.lists);
         self.words.extend(&plan.rows);
-        let pieces = arg_maxes(plan).flat_map(|row| fields(program, row));
+        let pieces = arg_maxes(wanted_rows).flat_map(|row| fields(program, row));
         self.words.extend(pieces.flat_map(|(start, len)| [start, len]));
         self.words.resize(self.words.len().next_multiple_of(LINE), 0);
         Ok(())
     }
 
     /// Returns the number of waves: one for each phase of a wave of steps, and up to two of copies.
-    fn count_waves(&self, table: &PhaseTable, plan: &Plan) -> usize {
+    fn count_waves(&self, table: &PhaseTable, plan: &Plan, wanted: &[(ValueRow, Want)]) -> usize {
         let of_step = |&(_, step): &(u32, u32)| table.of(&plan.steps[step as usize]).len();
         let of_wave = |steps: &[(u32, u32)]| steps.iter().map(of_step).max().unwrap_or(0);
         let phases: usize = self.order.chunk_by(|a, b| a.0 == b.0).map(of_wave).sum();
-        usize::from(self.only_gives(plan)) + phases + usize::from(!plan.wanted.is_empty())
+        usize::from(self.only_gives(plan)) + phases + usize::from(!wanted.is_empty())
     }
 
     /// Returns true if the first wave only copies given rows, because each step waits for them.
@@ -123,11 +124,12 @@ impl CommandList {
             give(words, program, &plan.given, given);
             enter(words, 0, first);
         }
-        if plan.wanted.is_empty() {
+        let wanted = given.wanted(plan);
+        if wanted.is_empty() {
             return Ok(());
         }
         let first = words.len();
-        for &(row, want) in &plan.wanted {
+        for &(row, want) in wanted {
             match want {
                 Want::Elements => copy(words, CopyJob::Output, program, row, outputs),
                 Want::Store(line) => copy_lines(words, CopyJob::Store, program, row, line),
@@ -155,8 +157,8 @@ pub(super) fn enter(words: &mut [u32], wave: usize, first: usize) {
 }
 
 /// Returns the rows of a plan whose argmax is wanted.
-fn arg_maxes(plan: &Plan) -> impl Iterator<Item = ValueRow> {
-    plan.wanted.iter().filter(|(_, want)| *want == Want::ArgMax).map(|&(row, _)| row)
+fn arg_maxes(wanted: &[(ValueRow, Want)]) -> impl Iterator<Item = ValueRow> {
+    wanted.iter().filter(|(_, want)| *want == Want::ArgMax).map(|&(row, _)| row)
 }
 
 /// Writes the copies of the given rows into the arena.
@@ -171,7 +173,7 @@ fn give(words: &mut Vec<u32>, program: &Program, given: &[ValueRow], of_given: G
                     continue;
                 }
             }
-            Givens::Trained(starts) => {
+            Givens::Trained(starts, _) => {
                 if let Some(initial) = program.network().initial_values().get(index) {
                     let fields = fields(program, row).zip(&initial.parameters);
                     words.extend(fields.flat_map(|((to, len), parameter)| {

@@ -1,6 +1,6 @@
 //! The losses of a backward plan.
 
-use edbatch_layout::{Plan, Program};
+use edbatch_layout::{Plan, Program, ValueRow, Want};
 
 use super::jobs::{enter, fields};
 use super::{CommandList, CopyJob, ENTRY, Givens, TILES_ONLY};
@@ -35,8 +35,13 @@ impl Givens<'_> {
         match self {
             Givens::Losses(losses) => losses.before,
             Givens::Gradients(before) => before,
-            Givens::Host(..) | Givens::Trained(_) => 0,
+            Givens::Host(..) | Givens::Trained(..) => 0,
         }
+    }
+
+    /// Returns the wanted values of a plan that are copied out.
+    pub(super) fn wanted(self, plan: &Plan) -> &[(ValueRow, Want)] {
+        if let Givens::Trained(_, false) = self { &[] } else { &plan.wanted }
     }
 
     /// Returns the number of elements with losses, if `elements` are before them.

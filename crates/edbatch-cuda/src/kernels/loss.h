@@ -156,8 +156,7 @@ CALLED void wide_losses(Block block, Arguments a, const u32* job) {
         wide_loss(block, a.arena, term_of(a, job, i), job[3], weight_of(a));
 }
 
-// Adds up the losses of each input, then of all inputs, in order. As on the CPU, a sum begins at -0.
-// The sum of a step begins with its input 0.
+// Adds up the losses of each input, in order. As on the CPU, a sum begins at -0.
 CALLED void sum_losses(Block block, Arguments a, const u32* job) {
     const u32 *list = a.commands + job[1], *ends = list + 2;
     const double* losses = (const double*)(a.arena + list[0]);
@@ -167,16 +166,8 @@ CALLED void sum_losses(Block block, Arguments a, const u32* job) {
             double sum = -0.0;
             for (u32 v = i == 0 ? 0 : ends[i - 1]; v < ends[i]; ++v) sum = add(sum, losses[v]);
             sums[i] = sum;
-        }
-    });
-    block.superstep([&](u32 t) {
-        if (t > 0) return;
-        double sum = job[3] == 0 ? -0.0 : a.stage->loss;
-        for (u32 i = 0; i < job[2]; ++i) {
-            sum = add(sum, sums[i]);
-            bool is_finite = (bits(sums[i]) >> 52 & 0x7ff) != 0x7ff;
+            bool is_finite = (bits(sum) >> 52 & 0x7ff) != 0x7ff;
             if (!is_finite) a.stage->set_bad_input(job[3] + i);
         }
-        a.stage->loss = sum;
     });
 }

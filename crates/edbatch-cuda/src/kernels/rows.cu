@@ -19,6 +19,7 @@ struct Field {
 struct Work {
     Stage* stage;
     u64 launch;
+    Result* result;
     const Row* rows;
     u64 count;
     const Field* fields;
@@ -26,6 +27,11 @@ struct Work {
     const u32* list;
     const float* arena;
     float* sums;
+    // The losses of inputs, part by part: for each part the place in the arena and the number of
+    // inputs. The first one is added to a loss.
+    const u32* losses;
+    u64 parts;
+    double loss;
 };
 
 // The rows that a thread loads at a time.
@@ -65,7 +71,20 @@ DEVICE void run_block(const Block& block, const Work& work, u32 index) {
     });
 }
 
-DEVICE void end_work(const Block&, const Work&) {}
-DEVICE void skip_work(const Work&) {}
+// Adds up the losses of a mini-batch, in the order of inputs.
+DEVICE void end_work(const Block& block, const Work& work) {
+    block.unordered([&](u32 t) {
+        if (t > 0 || work.parts == 0) return;
+        double loss = work.loss;
+#pragma unroll 1
+        for (u64 part = 0; part < work.parts; ++part) {
+            const double* of_part = (const double*)(work.arena + work.losses[2 * part]);
+            u32 inputs = work.losses[2 * part + 1];
+#pragma unroll 8
+            for (u32 i = 0; i < inputs; ++i) loss += of_part[i];
+        }
+        work.stage->loss = loss;
+    });
+}
 
 #include "grid.h"

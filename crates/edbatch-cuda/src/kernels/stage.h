@@ -45,5 +45,27 @@ struct Stage {
 #endif
 };
 
+// What the host learns of a step, in its memory.
+struct Result {
+    // The last launch of the step; it is written last.
+    u32 launch;
+    // The rest as in `Stage`.
+    u32 done, bad_input, bad_parameter;
+    double loss, squared_norm;
+
+    DEVICE void tell(const Stage& stage, u64 launch) {
+        done = stage.done, bad_input = stage.bad_input, bad_parameter = stage.bad_parameter;
+        loss = stage.loss, squared_norm = stage.squared_norm;
+        publish();
+        *(volatile u32*)&this->launch = (u32)launch;
+    }
+
+#ifdef __CUDACC_RTC__
+    DEVICE static void publish() { __threadfence_system(); }
+#else
+    static void publish() {}
+#endif
+};
+
 // A gradient or a moment that an earlier block or launch has written.
 DEVICE bool is_finite(float x) { return (bits(x) & 0x7f800000u) != 0x7f800000u; }

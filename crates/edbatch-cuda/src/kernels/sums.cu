@@ -2,11 +2,11 @@
 // a gradient and walks over all calls in the order of inputs, as the CPU does.
 #include "stage.h"
 
-// A sum over the calls of a list: gradient[n, k] += delta[n] * x[k] for each pair of a
+// A sum over calls of the list: gradient[n, k] += delta[n] * x[k] for each pair of a
 // call; or, if `x` is NONE, gradient[n] += delta[n].
 struct Sum {
-    // The list of calls, and the places of both rows in the row of a call.
-    u32 list, delta, x;
+    // The calls in the list, and the places of both rows in the row of a call.
+    u32 first, end, delta, x;
     // The size of the gradient, and the number of adjacent pairs of rows of a call.
     u32 outputs, depth, pairs;
     // The place of the gradient, in floats, and flags.
@@ -23,11 +23,11 @@ struct Tile {
 struct Work {
     Stage* stage;
     u64 launch;
+    Result* result;
     const Sum* sums;
     const Tile* tiles;
-    // For each list: the places of its first and after its last call. Then the starts of the rows
-    // of calls in the arena.
-    const u32* lists;
+    // The starts of the rows of calls.
+    const u32* list;
     const float* arena;
     float* gradients;
 };
@@ -64,9 +64,8 @@ struct Calls {
 
     DEVICE Calls(const Work& work, const Sum& sum)
         : sum(sum), rows(sum.flags & BESIDE ? work.gradients : work.arena) {
-        const u32* list = work.lists + 2 * sum.list;
-        starts = work.lists + list[0];
-        pairs = (list[1] - list[0]) * sum.pairs;
+        starts = work.list + sum.first;
+        pairs = (sum.end - sum.first) * sum.pairs;
     }
     // The start of the row of a pair's call.
     DEVICE u32 start(u32 pair) const {
@@ -221,6 +220,5 @@ DEVICE void run_block(const Block& block, const Work& work, u32 index) {
 }
 
 DEVICE void end_work(const Block&, const Work&) {}
-DEVICE void skip_work(const Work&) {}
 
 #include "grid.h"

@@ -46,8 +46,8 @@ struct Part {
     // The command list in host memory, aligned to 16 bytes; its length is a multiple of four words.
     const u32* host_commands;
     Ticket* ticket;
-    // The floats that the previous plan wrote, in another arena: the launch clears them for the
-    // next plan.
+    // Floats that the launch clears: those that the previous plan wrote, in another arena, for the
+    // next plan; or those of the own arena, before the first wave.
     float* cleared;
     u32 clear;
     u32 words, waves, number, job;
@@ -55,6 +55,19 @@ struct Part {
     // Barrier n of the launch, and its count when all blocks have arrived.
     DEVICE Barrier& barrier(u32 n) const { return ((TeamBarrier*)a.limit.barrier)[n % 2].barrier; }
     DEVICE u64 all(u32 n, u32 blocks) const { return (u64)blocks * (n / 2 + 1); }
+
+    DEVICE bool clears_own() const { return cleared == a.arena; }
+    // Clears the share of a block.
+    DEVICE void clear_floats(TeamBlock block) const {
+        block.unordered([&](u32 t) {
+            const float not_written = from_bits(NOT_WRITTEN);
+            float4 four{not_written, not_written, not_written, not_written};
+            u32 step = 4 * THREADS * block.blocks;
+#pragma unroll 1
+            for (u32 i = 4 * (block.index * THREADS + t); i < clear; i += step)
+                store4(cleared + i, four);
+        });
+    }
 };
 
 enum : u32 { MAX_PARTS = 32 };
@@ -93,6 +106,7 @@ DEVICE void section(TeamBlock block, const Part& part, u32 number) {
             for (u32 i = 4 * (block.index * THREADS + t); i < part.words; i += step)
                 store4((float*)a.commands + i, load4((const float*)part.host_commands + i));
         });
+        if (part.clears_own()) part.clear_floats(block);
         return load_weights(block, a);
     }
     u32 wave = number - 1;
@@ -111,15 +125,7 @@ DEVICE void section(TeamBlock block, const Part& part, u32 number) {
     }
     Wave own = ahead.wave(wave);
     if (own.copies > 0) copy_jobs(block, a, own.first_copy, own.copies);
-    if (wave == 0)
-        block.unordered([&](u32 t) {
-            const float not_written = from_bits(NOT_WRITTEN);
-            float4 four{not_written, not_written, not_written, not_written};
-            u32 step = 4 * THREADS * block.blocks;
-#pragma unroll 1
-            for (u32 i = 4 * (block.index * THREADS + t); i < part.clear; i += step)
-                store4(part.cleared + i, four);
-        });
+    if (wave == 0 && !part.clears_own()) part.clear_floats(block);
     block.superstep([&](u32 t) { ahead.store(t, wave + 3, loaded[t]); });
 }
 

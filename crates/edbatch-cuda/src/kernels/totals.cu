@@ -33,6 +33,7 @@ struct Chunk {
 struct Work {
     Stage* stage;
     u64 launch;
+    Result* result;
     const Total* totals;
     const Source* sources;
     const Chunk* chunks;
@@ -136,6 +137,5 @@ DEVICE void end_work(const Block& block, const Work& work) {
         if (t == 0) work.stage->squared_norm = work.count == 0 ? 0.0 : work.squares[0];
     });
 }
-DEVICE void skip_work(const Work&) {}
 
 #include "grid.h"

@@ -1,10 +1,12 @@
 //! The lists of a mini-batch's sums.
 
+use std::ops::Range;
+
 use edbatch_graph::Kind;
 use edbatch_layout::{Action, CallSums, Operand, Plan, Program, Step, TrainingPlan};
 use edbatch_runtime::{BackendError, NamedRows};
 
-use super::table::{RowCell, SumTable, TableSums};
+use super::table::{RowCell, SUM, SumTable, TableSums};
 use crate::CudaError;
 
 /// What the mini-batch has added to sums so far.
@@ -35,11 +37,10 @@ pub(crate) struct Lists {
     /// The sums of rows: six words each, and the starts of the rows of calls.
     pub(crate) rows: Vec<u32>,
     pub(crate) starts: Vec<u32>,
-    /// The sums over calls, eight words each, and their tiles, four words each.
+    /// The sums over calls and their tiles, four words each; and the starts of the rows of calls.
     pub(crate) sums: Vec<u32>,
     pub(crate) tiles: Vec<u32>,
-    /// Lists of calls: the first and the end of each list, then the starts of rows.
-    pub(crate) lists: Vec<u32>,
+    pub(crate) calls: Vec<u32>,
 }
 
 impl Added {
@@ -110,7 +111,6 @@ impl Lists {
         added: &mut Added,
     ) -> Result<(), BackendError> {
         self.clear();
-        let kinds = table.cells.len();
         let of_cell = |kind: usize| {
             let calls = parts.iter().flat_map(move |&(start, plan)| {
                 let calls = plan.calls.iter().filter(move |calls| calls.cell == Kind::new(kind));
@@ -118,20 +118,15 @@ impl Lists {
             });
             calls.filter(|(_, plan, calls)| !plan.list(&calls.rows).is_empty())
         };
-        let with_calls: Vec<usize> =
-            (0..kinds).filter(|&kind| of_cell(kind).next().is_some()).collect();
-        self.lists.resize(2 * with_calls.len(), 0);
-        for (list, &kind) in (0..).zip(&with_calls) {
+        for kind in (0..table.cells.len()).filter(|&kind| of_cell(kind).next().is_some()) {
             let cell = table.cells[kind].as_ref().expect("it has an adjoint");
-            let first = self.lists.len();
-            self.lists.extend(of_cell(kind).flat_map(|(start, plan, calls)| {
+            let calls = self.add_calls(of_cell(kind).flat_map(|(start, plan, calls)| {
                 plan.list(&calls.rows).iter().map(move |row| start + row)
             }));
-            self.end_list(list, first);
             for sum in cell.sums.clone() {
                 let flags = if added.sums[sum] { 0 } else { FROM_ZERO };
                 added.sums[sum] = true;
-                self.add_sum(table, (sum, list), flags);
+                self.add_sum(table, (sum, calls.clone()), flags);
             }
             let count = cell.tables.len();
             for (port, number) in cell.tables.iter().enumerate() {
@@ -219,7 +214,7 @@ impl Lists {
     pub(crate) fn add_row(
         &mut self,
         calls: &[u32],
-        (to, fields): (u32, std::ops::Range<u32>),
+        (to, fields): (u32, Range<u32>),
         from_zero: bool,
     ) {
         let first = self.starts.len() as u32;
@@ -228,40 +223,37 @@ impl Lists {
         self.rows.extend([first, end, to, fields.start, fields.end, from_zero.into()]);
     }
 
-    /// Lists the sums over the calls of adjoints of rows, whose rows begin at these places.
+    /// Adds the sums over the calls of adjoints of rows, whose rows begin at these places.
     pub(crate) fn add_row_adjoints(&mut self, table: &SumTable, added: &Added, starts: &[u32]) {
-        self.clear();
-        let all = table.tables.iter().zip(&added.tables).zip(starts);
-        let all = all.filter_map(|((of, named), &start)| {
-            let of = of.adjoint.as_ref().filter(|of| !of.sums.is_empty())?;
-            (!named.places.is_empty()).then_some((of, start, named.places.len() as u32))
-        });
-        let all: Vec<_> = all.collect();
-        self.lists.resize(2 * all.len(), 0);
-        for (list, (RowCell { stride, sums, .. }, start, calls)) in (0..).zip(all) {
-            let first = self.lists.len();
-            self.lists.extend((0..calls).map(|call| start + call * stride));
-            self.end_list(list, first);
+        for ((of, named), &start) in table.tables.iter().zip(&added.tables).zip(starts) {
+            let Some(RowCell { stride, sums, .. }) = &of.adjoint else { continue };
+            if named.places.is_empty() || sums.is_empty() {
+                continue;
+            }
+            let calls = 0..named.places.len() as u32;
+            let calls = self.add_calls(calls.map(|call| start + call * stride));
             for sum in sums.clone() {
-                self.add_sum(table, (sum, list), FROM_ZERO | BESIDE);
+                self.add_sum(table, (sum, calls.clone()), FROM_ZERO | BESIDE);
             }
         }
     }
 
-    fn add_sum(&mut self, table: &SumTable, (number, list): (usize, u32), flags: u32) {
-        let own = (self.sums.len() / 8) as u32;
+    fn add_sum(&mut self, table: &SumTable, (number, calls): (usize, Range<u32>), flags: u32) {
+        let own = (self.sums.len() / SUM) as u32;
         let sum = &table.sums[number];
-        self.sums.extend(sum.words(list, flags));
+        self.sums.extend(sum.words(calls, flags));
         self.tiles.extend(sum.tiles(own).flatten());
     }
 
-    fn end_list(&mut self, list: u32, first: usize) {
-        let range = [first, self.lists.len()].map(|place| place as u32);
-        self.lists[2 * list as usize..][..2].copy_from_slice(&range);
+    /// Adds the starts of the rows of calls, and returns their places in the list.
+    fn add_calls(&mut self, calls: impl Iterator<Item = u32>) -> Range<u32> {
+        let first = self.calls.len() as u32;
+        self.calls.extend(calls);
+        first..self.calls.len() as u32
     }
 
     pub(crate) fn clear(&mut self) {
-        let Self { rows, starts, sums, tiles, lists } = self;
-        [rows, starts, sums, tiles, lists].into_iter().for_each(Vec::clear);
+        let Self { rows, starts, sums, tiles, calls } = self;
+        [rows, starts, sums, tiles, calls].into_iter().for_each(Vec::clear);
     }
 }

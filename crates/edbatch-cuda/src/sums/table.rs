@@ -91,13 +91,14 @@ pub(super) struct InitialSum {
 }
 
 /// The words of a sum, and the x of a sum of rows, in `kernels/sums.cu`.
-pub(super) const NONE: u32 = u32::MAX;
+pub(super) const SUM: usize = 9;
+const NONE: u32 = u32::MAX;
 
 impl Sum {
-    /// Returns the sum as the kernel reads it, over the calls of a list.
-    pub(super) fn words(&self, list: u32, flags: u32) -> [u32; 8] {
+    /// Returns the sum as the kernel reads it, over some calls of the list.
+    pub(super) fn words(&self, calls: Range<u32>, flags: u32) -> [u32; SUM] {
         let &Self { delta, x, outputs, depth, pairs, to, .. } = self;
-        [list, delta, x, outputs, depth, pairs, to, flags]
+        [calls.start, calls.end, delta, x, outputs, depth, pairs, to, flags]
     }
 
     /// Returns the tiles of the sum, as the kernel reads them. Large gradients have larger tiles,

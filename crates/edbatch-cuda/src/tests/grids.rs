@@ -15,6 +15,8 @@ struct Grid<D: Device> {
     device: D,
     program: D::Program,
     stage: D::Memory,
+    /// What it tells the host.
+    result: D::Memory,
 }
 
 /// `FINE` of `kernels/stage.h`.
@@ -25,7 +27,8 @@ impl<D: Device> Grid<D> {
         let source = device::Source { text: text.to_owned(), kernel: Kernel::Grid };
         let program = device.compile(&source, None)?;
         let stage = device.memory(32, MemorySide::Device)?;
-        Ok(Self { device, program, stage })
+        let result = device.memory(32, MemorySide::Host)?;
+        Ok(Self { device, program, stage, result })
     }
 
     /// Forgets all launches. `done` was the last one.
@@ -42,6 +45,13 @@ impl<D: Device> Grid<D> {
         self.device.read(&self.stage, 0, &mut words).unwrap();
         let norm = f64::from_bits(u64::from(words[6]) | u64::from(words[7]) << 32);
         ([words[0], words[1], words[2], words[3]], norm)
+    }
+
+    /// Returns the bits of the loss and of the squared norm that the host was told.
+    fn result(&self) -> (u64, u64) {
+        let words = self.device.host(&self.result);
+        let double = |at: usize| u64::from(words[at]) | u64::from(words[at + 1]) << 32;
+        (double(4), double(6))
     }
 
     fn memory(&self, words: &[u32]) -> D::Memory {
@@ -66,7 +76,8 @@ impl<D: Device> Grid<D> {
 
     /// Runs launch `launch` with the other arguments.
     fn run(&self, launch: u64, blocks: usize, floats: usize, arguments: &[u64]) {
-        let arguments = [&[self.at(&self.stage), launch], arguments].concat();
+        let result = self.at(&self.result);
+        let arguments = [&[self.at(&self.stage), launch, result], arguments].concat();
         let bytes = AHEAD_BYTES + 4 * floats;
         self.device.launch_grid(&self.program, 0, blocks, bytes, &arguments).unwrap();
         while !self.device.is_idle(0).unwrap() {}
@@ -87,7 +98,7 @@ const SUMS_FLOATS: usize = 4 * 16 * 2 * 128;
 
 /// A sum of some size, its calls, and the gradient before and after them.
 struct Sum {
-    words: [u32; 8],
+    words: [u32; 9],
     starts: Vec<u32>,
     before: Vec<f32>,
 }
@@ -102,18 +113,18 @@ impl Sum {
         let before = random.floats(outputs * depth.max(1), true);
         let x = if depth == 0 { u32::MAX } else { x as u32 };
         let [outputs, depth, pairs] = [outputs, depth, pairs].map(|size| size as u32);
-        Self { words: [0, delta as u32, x, outputs, depth, pairs, 0, 0], starts, before }
+        Self { words: [0, 0, delta as u32, x, outputs, depth, pairs, 0, 0], starts, before }
     }
 
     /// The elements of the arena that calls read at most.
     fn end(&self) -> usize {
-        let [_, delta, x, outputs, depth, pairs, ..] = self.words.map(|word| word as usize);
+        let [_, _, delta, x, outputs, depth, pairs, ..] = self.words.map(|word| word as usize);
         let width = if depth == 0 { delta + outputs } else { x + pairs * depth };
         self.starts.iter().max().map_or(0, |start| *start as usize + width)
     }
 
     fn expected(&self, level: Level, arena: &[f32], from_zero: bool) -> Vec<f32> {
-        let [_, delta, x, outputs, depth, pairs, ..] = self.words.map(|word| word as usize);
+        let [_, _, delta, x, outputs, depth, pairs, ..] = self.words.map(|word| word as usize);
         let mut sum = if from_zero { vec![0.0; self.before.len()] } else { self.before.clone() };
         if self.starts.is_empty() {
             return sum;
@@ -139,7 +150,7 @@ impl Sum {
 
     /// The tiles of the sum, which has this number.
     fn tiles(&self, number: u32, edge: u32) -> impl Iterator<Item = [u32; 4]> + use<> {
-        let [_, _, _, outputs, depth, ..] = self.words;
+        let [_, _, _, _, outputs, depth, ..] = self.words;
         let edge = if depth == 0 { 64 } else { edge };
         let columns = move |n| (0..depth.max(1)).step_by(edge as usize).map(move |k| (n, k));
         let tiles = (0..outputs).step_by(edge as usize).flat_map(columns);
@@ -149,20 +160,19 @@ impl Sum {
     /// `flags` are those of the kernel: 1 if sums begin with zero, 2 if rows are beside gradients.
     fn check<D: Device>(all: &[Self], grid: &Grid<D>, arena: &[f32], flags: u32, edge: u32) {
         let (mut sums, mut tiles, mut gradients) = (vec![], vec![], vec![]);
-        let mut lists = vec![0; 2 * all.len()];
+        let mut calls = vec![];
         let elements: usize = all.iter().map(|sum| sum.before.len()).sum();
         let (is_beside, from_zero) = (flags & 2 != 0, flags & 1 != 0);
         let behind = elements.next_multiple_of(16);
         for (number, sum) in all.iter().enumerate() {
             let mut words = sum.words;
-            (words[0], words[6], words[7]) = (number as u32, gradients.len() as u32, flags);
+            words[0] = calls.len() as u32;
+            let first = if is_beside { behind as u32 } else { 0 };
+            calls.extend(sum.starts.iter().map(|start| first + start));
+            (words[1], words[7], words[8]) = (calls.len() as u32, gradients.len() as u32, flags);
             sums.extend(words);
             tiles.extend(sum.tiles(number as u32, edge));
             gradients.extend(&sum.before);
-            lists[2 * number] = lists.len() as u32;
-            let first = if is_beside { behind as u32 } else { 0 };
-            lists.extend(sum.starts.iter().map(|start| first + start));
-            lists[2 * number + 1] = lists.len() as u32;
         }
         if is_beside {
             gradients.resize(behind, f32::NAN);
@@ -171,10 +181,10 @@ impl Sum {
         let gradient = grid.floats(&gradients);
         let [sums, of_tiles] = [&sums, tiles.as_flattened()].map(|words| grid.memory(words));
         let unread = vec![f32::NAN; arena.len()];
-        let (lists, data) =
-            (grid.memory(&lists), grid.floats(if is_beside { &unread } else { arena }));
+        let (calls, data) =
+            (grid.memory(&calls), grid.floats(if is_beside { &unread } else { arena }));
         grid.set_stage(4, 0.0);
-        let arguments = [&sums, &of_tiles, &lists, &data, &gradient].map(|memory| grid.at(memory));
+        let arguments = [&sums, &of_tiles, &calls, &data, &gradient].map(|memory| grid.at(memory));
         grid.run(5, tiles.len(), SUMS_FLOATS, &arguments);
         assert_eq!(grid.stage().0, [5, 0, FINE, FINE]);
         let gradients = &gradients[..elements];
@@ -236,13 +246,26 @@ fn sums_of_named_rows_have_the_bits_of_the_cpu() {
         }
         let sums = emulated.floats(&before);
         let [of_rows, of_fields] = [&rows[..], fields.as_flattened()].map(|it| emulated.memory(it));
-        let (of_list, data) = (emulated.memory(&list), emulated.floats(&arena));
+        let of_list = emulated.memory(&list);
         emulated.set_stage(2, 0.0);
         let at = |memory| emulated.at(memory);
+        // Losses of two parts, with none and with `count` inputs.
+        let of_inputs: Vec<f64> =
+            (0..count).map(|_| f64::from(random.floats(1, true)[0]) / 3.0).collect();
+        let words = of_inputs
+            .iter()
+            .flat_map(|x| [x.to_bits() as u32, (x.to_bits() >> 32) as u32].map(f32::from_bits));
+        let data = emulated.floats(&arena.iter().copied().chain(words).collect::<Vec<_>>());
+        let place = arena.len() as u32;
+        let losses = emulated.memory(&[0, 0, place, count as u32]);
+        let first = 0.7_f64;
         let arguments =
             [at(&of_rows), count as u64, at(&of_fields), at(&of_list), at(&data), at(&sums)];
+        let arguments = [&arguments[..], &[at(&losses), 2, first.to_bits()]].concat();
         emulated.run(3, count.div_ceil(8).max(1), 0, &arguments);
         assert_eq!(emulated.stage().0, [3, 0, FINE, FINE]);
+        let loss = of_inputs.iter().fold(first, |sum, x| sum + x);
+        assert_eq!(emulated.result().0, loss.to_bits());
         let got = emulated.read(&sums, before.len());
         for level in levels() {
             let mut expected = before.clone();
@@ -442,7 +465,6 @@ fn updates_have_the_bits_of_the_cpu() {
             let [gradient, value, moment, weights] =
                 [&gradients, &values, &moments.concat(), &vec![f32::NAN; 2 * size]]
                     .map(|floats| emulated.floats(floats));
-            let result = emulated.device.memory(32, MemorySide::Host).unwrap();
             let [limit_norm, limit] = match clip {
                 Clipping::None => [f64::INFINITY; 2],
                 Clipping::Norm(limit) => [limit, f64::INFINITY],
@@ -463,9 +485,8 @@ fn updates_have_the_bits_of_the_cpu() {
                 of(&weights),
                 limit_norm.to_bits(),
                 limit.to_bits(),
-                of(&result),
             ];
-            let told = || emulated.device.host(&result)[..4].to_vec();
+            let told = || emulated.device.host(&emulated.result)[..4].to_vec();
             // The launch before did not end well: nothing changes, and the host is told.
             emulated.set_stage(4, norm);
             emulated.run(6, count, 0, &arguments);

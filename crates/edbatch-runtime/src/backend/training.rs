@@ -94,7 +94,7 @@ pub trait Training: Backend {
     /// If one of the other methods fails. Then sums may have been added, but no parameter has
     /// changed.
     fn step(&mut self, step: &TrainingStep<'_>) -> Result<StepResult, BackendError> {
-        step.run(self)
+        step.run_by_methods(self)
     }
 }
 
@@ -211,8 +211,14 @@ pub struct StepTimes {
 }
 
 impl TrainingStep<'_> {
-    /// Runs the step by the other methods of a backend.
-    fn run(&self, backend: &mut (impl Training + ?Sized)) -> Result<StepResult, BackendError> {
+    /// Runs the step by the other methods of a backend, like the default of [`Training::step`].
+    ///
+    /// # Errors
+    /// As for [`Training::step`].
+    pub fn run_by_methods(
+        &self,
+        backend: &mut (impl Training + ?Sized),
+    ) -> Result<StepResult, BackendError> {
         let mut result = StepResult { loss: self.loss, ..StepResult::default() };
         let StepTimes { forward, back, sums, update } = &mut result.times;
         let parts: Vec<Part<'_>> = self.parts.iter().map(|part| part.forward).collect();

@@ -1,0 +1,223 @@
+//! A step of training on a device: at most seven launches, which are enqueued at once, and one wait.
+//!
+//! In order: all parts forward; losses and all parts back; sums of rows, and the loss of the
+//! mini-batch; adjoints of tables' rows; sums over calls; gradients and their norm; the update. Each
+//! launch runs only if the one before it ended well (`kernels/stage.h`), so the host need not look
+//! between them.
+
+use std::slice;
+use std::sync::Arc;
+
+use edbatch_layout::LINE;
+use edbatch_runtime::{
+    BackPart, BackendError, Given, OutputGradients, Rows, StepResult, TrainingPart, TrainingStep,
+};
+
+use super::CudaError;
+use super::backend::Cuda;
+use super::command_list::{Givens, Losses};
+use super::device::{Arguments, Device, TeamPart};
+use super::loaded::Loaded;
+use super::pass::Placed;
+use super::slot::Slot;
+use super::team_pool::TeamKernel;
+use super::trained::State;
+use super::training::{next, trained};
+use super::update::Changes;
+
+/// The maximum number of floats that a launch clears for a part.
+const MAX_CLEARED: usize = 1 << 30;
+
+/// The plans of a step, forward and back, and for each part the place of the losses of its inputs
+/// in the arena and the number of inputs.
+#[derive(Default)]
+pub(super) struct StepParts {
+    forward: Vec<TeamPart>,
+    back: Vec<TeamPart>,
+    losses: Vec<u32>,
+}
+
+impl<D: Device> Cuda<D> {
+    /// Runs a step.
+    pub(super) fn run_step(&mut self, step: &TrainingStep<'_>) -> Result<StepResult, BackendError> {
+        let has_loss = |part: &TrainingPart<'_>| {
+            matches!(part.back.outputs, OutputGradients::CrossEntropy { .. })
+        };
+        let is_given = step.update.is_some_and(|update| update.gradients.is_some());
+        let is_empty = step.parts.is_empty() && step.update.is_none();
+        if is_given || is_empty || !step.parts.iter().all(has_loss) {
+            return step.run_by_methods(self);
+        }
+        let loaded = self.loaded.clone();
+        let (device, trained) = (&*loaded.device, trained(&loaded));
+        let placed = [loaded.placed(), trained.back.placed()];
+        let [forward, back] = &placed;
+        let waits = loaded.pass.waits_for_rows(forward) || trained.back.waits_for_rows(back);
+        self.write_parts(&loaded, &placed, step)?;
+        let longest = step.parts.iter().map(|part| self.slots[part.back.slot].span.len()).max();
+        let clears = waits && longest.is_some_and(|floats| floats <= MAX_CLEARED);
+        let mut state = trained.state();
+        self.place_parts(&loaded, &state, step, clears);
+        let mut kernels = [loaded.team_kernel(forward), trained.back.team_kernel(device, back)];
+        kernels.iter_mut().for_each(|kernel| kernel.barriers |= waits && !clears);
+        let ran = self.enqueue_step(&loaded, &mut state, (&kernels, back), step);
+        let ended = ran.and_then(|()| {
+            let told = state.told(device);
+            let not_finite = told.not_finite();
+            match not_finite.is_none() && told.done != state.number {
+                true => Err(device.team_pool().timed_out().into()),
+                false => Ok((told, not_finite)),
+            }
+        });
+        if !matches!(ended, Ok((_, None))) {
+            state.reset(device, 0.0)?;
+        }
+        let (told, not_finite) = ended?;
+        if step.update.is_some() && not_finite.is_none() {
+            state.end_update(&trained.table);
+            self.slots.iter_mut().for_each(|slot| slot.span = 0..0);
+        }
+        let terms = step.parts.iter().map(|part| part.back.plan.gradient_of.iter().flatten());
+        Ok(StepResult {
+            loss: if step.parts.is_empty() { step.loss } else { told.loss },
+            terms: terms.map(|terms| terms.count() as u64).sum(),
+            squared_norm: if step.update.is_some() { told.squared_norm } else { 0.0 },
+            not_finite,
+            ..StepResult::default()
+        })
+    }
+
+    /// Writes the command lists of all parts. Their arenas lie one behind another, each with the
+    /// scratch of both passes.
+    fn write_parts(
+        &mut self,
+        loaded: &Loaded<D>,
+        [forward, back]: &[Arc<Placed<D>>; 2],
+        step: &TrainingStep<'_>,
+    ) -> Result<(), BackendError> {
+        let (device, trained) = (&*loaded.device, trained(loaded));
+        let (mut end, mut first_input) = (0, 0);
+        self.step.losses.clear();
+        for part in step.parts {
+            let BackPart { slot, plan, outputs } = part.back;
+            let OutputGradients::CrossEntropy { targets, weight } = outputs else {
+                unreachable!("the caller has checked it")
+            };
+            let own = self.slot(slot);
+            let from = Givens::Trained(&trained.starts, false);
+            own.commands.write_from(&loaded.program, &forward.table, &plan.forward, from)?;
+            loaded.pass.learn(device, own.commands.reads())?;
+            own.give(device, &Given { initial: &Rows::new(), ..part.forward.given })?;
+            own.reserve_commands(device)?;
+            let from = Givens::Losses(Losses {
+                forward: &plan.forward,
+                before: own.commands.arena().next_multiple_of(LINE),
+                gradient_of: &plan.gradient_of,
+                targets,
+                weight,
+                ends: part.ends,
+                first_input,
+            });
+            let own_back = own.back();
+            own_back.commands.write_from(&loaded.program, &back.table, &plan.back, from)?;
+            trained.back.learn(device, own_back.commands.reads())?;
+            own_back.reserve_commands(device)?;
+            let (values, inputs) = (plan.gradient_of.len(), part.ends.len());
+            let [_, sums] = own_back.commands.places_of_losses(values, inputs);
+            let start = end;
+            end = next(start, own_back.commands.arena())?;
+            own.span = start..end;
+            first_input += inputs as u32;
+            self.step.losses.extend([start as u32 + sums, inputs as u32]);
+        }
+        self.arena.reserve(device, end)
+    }
+
+    /// Sets the arguments of all parts. The forward launch clears their arenas if `clears`.
+    fn place_parts(
+        &mut self,
+        loaded: &Loaded<D>,
+        state: &State<D>,
+        step: &TrainingStep<'_>,
+        clears: bool,
+    ) {
+        let (device, trained) = (&*loaded.device, trained(loaded));
+        let [masters, stage] = [&trained.masters, &state.stage].map(|it| device.address(it));
+        let StepParts { forward, back, .. } = &mut self.step;
+        forward.clear();
+        back.clear();
+        for part in step.parts {
+            let own = &self.slots[part.back.slot];
+            let arena = self.arena.address(device) + 4 * own.span.start as u64;
+            let of = |slot: &Slot<D>, cleared| {
+                let Slot { commands, memory, .. } = slot;
+                let arguments = Arguments { arena, masters, stage, ..memory.arguments(loaded) };
+                let device_commands = memory.device_commands.address(device);
+                TeamPart::new(commands, arguments, device_commands, cleared)
+            };
+            forward.push(of(own, (arena, if clears { own.span.len() as u32 } else { 0 })));
+            back.push(of(own.back.as_ref().expect("written before"), (0, 0)));
+        }
+    }
+
+    /// Enqueues the launches of a step, and waits until the last one has told the host.
+    fn enqueue_step(
+        &mut self,
+        loaded: &Loaded<D>,
+        state: &mut State<D>,
+        (kernels, back): (&[TeamKernel<'_, D>; 2], &Placed<D>),
+        step: &TrainingStep<'_>,
+    ) -> Result<(), BackendError> {
+        let (device, trained) = (&*loaded.device, trained(loaded));
+        let parts = step.parts.iter().map(|part| part.back);
+        let starts =
+            parts.map(|BackPart { slot, plan, .. }| (self.slots[slot].span.start as u32, plan));
+        let starts: Vec<_> = starts.collect();
+        state.plan.clear();
+        trained.list_sums(loaded, state, &starts)?;
+        let mut changes = Changes::default();
+        if let Some(update) = &step.update {
+            trained.list_totals(loaded, state, back)?;
+            changes = trained.changes(loaded, state, update)?;
+        }
+        // All memory is allocated before the first launch.
+        let arena = self.arena.address(device);
+        let (fields, losses) = (trained.table.fields.as_flattened(), &self.step.losses);
+        let rows = trained.rows(device, state, fields, (arena, losses, step.loss))?;
+        let rows = rows.filter(|_| !step.parts.is_empty());
+        let sums = trained.sums(device, state, arena)?;
+        let (mut totals, mut update) = (None, None);
+        if let Some(of_step) = &step.update {
+            totals = Some(trained.totals(device, state)?);
+            update = Some(trained.update(loaded, state, &changes, of_step.clip)?);
+        }
+        let adjoints = trained.row_adjoints(loaded, state, back);
+        let slices = [0, 1].map(|pass: usize| kernels[pass].slices);
+        let mut held = device.team_pool().hold(device, &slices, step.parts.len())?;
+        let stage = device.address(&state.stage);
+        let mut run = |state: &mut State<D>, kernel: &_, parts: &[TeamPart]| {
+            let first = state.number.wrapping_add(1);
+            let launches = held.enqueue(kernel, parts, Some((stage, first)))?;
+            state.number = state.number.wrapping_add(launches);
+            Ok::<_, CudaError>(held.stream())
+        };
+        let StepParts { forward, back, .. } = &self.step;
+        run(state, &kernels[0], forward)?;
+        let stream = run(state, &kernels[1], back)?;
+        let grids = [rows, sums, totals, update];
+        let last = grids.iter().rposition(Option::is_some);
+        for (index, grid) in grids.iter().enumerate() {
+            if let Some((kernel, part)) = adjoints.iter().find(|_| index == 1) {
+                run(state, kernel, slice::from_ref(part))?;
+            }
+            if let Some(grid) = grid {
+                state.enqueue(device, stream, grid, Some(index) == last)?;
+            }
+        }
+        held.wait(|| state.is_told(device))?;
+        if state.told(device).done == state.number {
+            held.release();
+        }
+        Ok(())
+    }
+}
