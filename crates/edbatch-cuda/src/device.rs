@@ -132,10 +132,6 @@ pub(crate) struct Arguments {
 pub(crate) struct TeamArguments {
     /// The address of the table of a [`Placement`](super::place::Placement).
     pub(crate) places: u64,
-    /// The address of the state of a step of training, `Stage` of `kernels/stage.h`, and the number
-    /// of the launch in it: it runs only if the state is at the number before. Without a state, 0.
-    pub(crate) stage: u64,
-    pub(crate) launch: u64,
     /// The number of blocks of a team and of a group of it, and the floats of shared memory of a
     /// block: of resident weights, and after them.
     pub(crate) blocks: u32,
@@ -146,6 +142,10 @@ pub(crate) struct TeamArguments {
     pub(crate) barriers: u32,
     /// A plan for each team.
     pub(crate) parts: [TeamPart; MAX_PARTS],
+    /// The address of the state of a step of training, `Stage` of `kernels/stage.h`, and the number
+    /// of the launch in it: it runs only if the state is at the number before. Without a state, 0.
+    pub(crate) stage: u64,
+    pub(crate) launch: u64,
 }
 
 /// A plan for a team: `Part` of `kernels/team.h`.

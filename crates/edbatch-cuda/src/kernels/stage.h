@@ -17,7 +17,7 @@ struct Stage {
     // The loss of the mini-batch so far, and the sum of the squares of all gradients.
     double loss, squared_norm;
 
-    DEVICE bool is_before(u64 launch) const { return done + 1 == launch; }
+    DEVICE bool is_before(u64 launch) const { return done + 1 == (u32)launch; }
     // Ends a launch, by its last block.
     DEVICE void end(u64 launch) {
         ended = 0;

@@ -74,19 +74,15 @@ enum : u32 { MAX_PARTS = 32 };
 
 struct TeamArguments {
     const u32* places;
-    // The state of the step that the launch belongs to, or null, and its number in the step.
-    Stage* stage;
-    u64 launch;
     // The number of blocks of a team and of a group, and of floats of shared memory of a block: of
     // resident weights, and after them. Then, 1 if a barrier comes before every wave.
     u32 blocks, slices, resident, room, barriers;
     Part parts[MAX_PARTS];
+    // The state of the step that the launch belongs to, or null, and its number in the step.
+    Stage* stage;
+    u64 launch;
 
     DEVICE bool is_skipped() const { return stage != nullptr && !stage->is_before(launch); }
-    // Counts a team after all writes of its blocks. The last team of the launch ends it.
-    DEVICE void end_team(u32 teams) const {
-        if (stage != nullptr && stage->arrive() + 1 == teams) stage->end(launch);
-    }
 };
 
 // Where a block is in its plan.
@@ -145,6 +141,11 @@ DEVICE void end_section(TeamBlock block, const Part& part, Progress& at) {
 
 #ifdef __CUDACC_RTC__
 
+// Counts a team after all writes of its blocks. The last team of a launch ends it.
+CALLED void end_team(Stage* stage, u32 blocks) {
+    if ((stage->arrive() + 1) * blocks == gridDim.x) stage->end(stage->done + 1);
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 plan_kernel(const __grid_constant__ TeamArguments t) {
     if (t.is_skipped()) return;
@@ -180,7 +181,7 @@ plan_kernel(const __grid_constant__ TeamArguments t) {
             part.ticket->ended = nanoseconds();
             __threadfence_system();
             *(volatile u32*)&part.ticket->number = part.number;
-            t.end_team(gridDim.x / t.blocks);
+            if (t.stage != nullptr) end_team(t.stage, t.blocks);
         }
     }
 }
@@ -268,7 +269,7 @@ extern "C" u64 plan_kernel(const TeamArguments* t, u32 teams, u32 bytes, u32 see
         part.ticket->ended = nanoseconds();
         // Other host threads may poll it at the same time.
         __atomic_store_n(&part.ticket->number, part.number, __ATOMIC_RELEASE);
-        t->end_team(teams);
+        if (t->stage != nullptr && t->stage->arrive() + 1 == teams) t->stage->end(t->launch);
     }
     for (u32 team = 0; team < teams; ++team)
         if (left[team] > 0) t->parts[team].barrier(0).set_timed_out();
