@@ -1,23 +1,25 @@
 //! The trained parameters of a program on a device: their values, moments and gradients, and the
 //! kernels that update them.
 
+mod grids;
+mod state;
+
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 
-use edbatch_graph::{Network, ParameterId};
-use edbatch_layout::Plan;
-use edbatch_runtime::{BackendError, Bytes, Clipping, NotFiniteIn, Parameters, TrainingState};
+use edbatch_graph::Network;
+use edbatch_runtime::{BackendError, Bytes, Clipping, Parameters, TrainingState};
 
-use super::device::{AHEAD_BYTES, Device, Kernel, MemorySide, Source};
+use super::device::{Device, Kernel, Source};
 use super::loaded::{Generated, Loaded};
-use super::memory::Buffer;
 use super::pass::{Pass, copied};
 use super::phase_table::Way;
-use super::slot::Slot;
-use super::sums::{Added, Lists, SumTable, TotalList};
+use super::sums::SumTable;
 use super::update::{Changed, Changes};
 use super::weights::WeightLayout;
 use super::{CudaError, CudaOptions, DevicePrecision};
+
+pub(super) use state::State;
 
 /// The trained parameters of a program on a device. All forks of a backend share them.
 pub(super) struct Trained<D: Device> {
@@ -38,72 +40,8 @@ pub(super) struct Trained<D: Device> {
     state: Mutex<State<D>>,
 }
 
-/// What a step of training changes.
-pub(super) struct State<D: Device> {
-    /// `Stage` of `kernels/stage.h`, and the number of the last launch that ended well.
-    pub(super) stage: D::Memory,
-    pub(super) number: u32,
-    /// `Result` of `kernels/stage.h`.
-    result: D::Memory,
-    /// The moments, each as large as all parameters; and how many of them each parameter has.
-    moments: Option<D::Memory>,
-    has_moments: Vec<usize>,
-    will_have_moments: Vec<usize>,
-    /// What the mini-batch has added to the sums, and their memory.
-    pub(super) added: Added,
-    pub(super) memory: Buffer<D>,
-    pub(super) squares: Buffer<D>,
-    /// Lists in host memory, for each of the four kernels.
-    pub(super) uploaded: [Buffer<D>; 4],
-    /// The adjoints of rows of tables.
-    pub(super) slot: Slot<D>,
-    pub(super) plan: Plan,
-    pub(super) lists: Lists,
-    pub(super) complete: TotalList,
-    pub(super) squared_norm: f64,
-}
-
-/// The words of `Stage`, the index of nothing in it, and the words of `Result`.
-const STAGE: usize = 8;
-const FINE: u32 = u32::MAX;
-const RESULT: usize = 8;
-
-/// The stream of launches that no team is part of.
-const STREAM: usize = 0;
-
 /// The most moments of a parameter.
 const MOMENTS: usize = 3;
-
-/// What a step tells the host: `Result` of `kernels/stage.h`.
-pub(super) struct Told {
-    /// The number of the last launch that ended well.
-    pub(super) done: u32,
-    input: u32,
-    parameter: u32,
-    pub(super) loss: f64,
-    pub(super) squared_norm: f64,
-}
-
-impl Told {
-    /// Returns the loss or gradient that is not finite.
-    pub(super) fn not_finite(&self) -> Option<NotFiniteIn> {
-        match (self.input, self.parameter) {
-            (FINE, FINE) => None,
-            (FINE, parameter) => Some(NotFiniteIn::Parameter(ParameterId(parameter))),
-            (input, _) => Some(NotFiniteIn::Input(input)),
-        }
-    }
-}
-
-/// A launch of a kernel whose blocks wait for no other block.
-pub(super) struct Grid<'a, P> {
-    pub(super) kernel: &'a P,
-    pub(super) blocks: usize,
-    /// The floats of shared memory of a block.
-    pub(super) floats: usize,
-    /// Its `Work` after the stage, the number of the launch, and the result.
-    pub(super) work: Vec<u64>,
-}
 
 impl<D: Device> Trained<D> {
     /// Compiles the kernels of a program that has been loaded, and copies its parameters.
@@ -178,44 +116,9 @@ impl<D: Device> Trained<D> {
     }
 
     /// Returns the elements of a parameter in the masters.
-    fn range(&self, parameter: usize) -> std::ops::Range<usize> {
+    fn range(&self, parameter: usize) -> Range<usize> {
         let end = self.starts.get(parameter + 1).map_or(self.size, |&start| start as usize);
         self.starts[parameter] as usize..end
-    }
-
-    /// Returns the launch that updates parameters.
-    pub(super) fn update(
-        &self,
-        loaded: &Loaded<D>,
-        state: &mut State<D>,
-        changes: &Changes,
-        clip: Clipping,
-    ) -> Result<Grid<'_, D::Program>, BackendError> {
-        let (device, blocks) = (&*loaded.device, changes.chunks.len() / 2);
-        let Changes { changes, chunks, rows, gradients } = changes;
-        let lists = [&changes[..], chunks, rows, gradients.as_deref().unwrap_or_default()];
-        let [changes, chunks, rows, own] = upload(device, &mut state.uploaded[3], lists)?;
-        let [norm, limit] = match clip {
-            Clipping::None => [f64::INFINITY; 2],
-            Clipping::Norm(norm) => [norm, f64::INFINITY],
-            Clipping::Value(limit) => [f64::INFINITY, limit],
-        };
-        let work = vec![
-            changes,
-            chunks,
-            blocks as u64,
-            rows,
-            if gradients.is_some() { own } else { state.memory.address(device) },
-            device.address(&self.masters),
-            state.moments.as_ref().map_or(0, |memory| device.address(memory)),
-            self.size as u64,
-            device.address(&self.packed),
-            self.places as u64,
-            device.address(&loaded.weights),
-            norm.to_bits(),
-            limit.to_bits(),
-        ];
-        Ok(Grid { kernel: &self.update, blocks: blocks.max(1), floats: 0, work })
     }
 
     /// Allocates `count` moments for each parameter that is updated, if it has fewer. New ones are
@@ -310,134 +213,6 @@ impl<D: Device> Trained<D> {
         state.ended(device)?;
         Ok(())
     }
-}
-
-impl<D: Device> State<D> {
-    fn new(device: &D, table: &SumTable, parameters: usize) -> Result<Self, BackendError> {
-        let mut added = Added::default();
-        added.clear(table);
-        let buffer = |what| Buffer::new(MemorySide::Device, what);
-        let mut result = device.memory(4 * RESULT, MemorySide::Host)?;
-        device.host_mut(&mut result).fill(0);
-        let state = Self {
-            stage: device.memory(4 * STAGE, MemorySide::Device)?,
-            number: 0,
-            result,
-            moments: None,
-            has_moments: vec![0; parameters],
-            will_have_moments: Vec::new(),
-            added,
-            memory: buffer("the gradients of parameters on the device"),
-            squares: buffer("the norm of gradients on the device"),
-            uploaded: [(); 4]
-                .map(|()| Buffer::new(MemorySide::Host, "the lists of gradients in pinned memory")),
-            slot: Slot::new(),
-            plan: Plan::default(),
-            lists: Lists::default(),
-            complete: TotalList::default(),
-            squared_norm: 0.0,
-        };
-        state.reset(device, 0.0)?;
-        Ok(state)
-    }
-
-    /// Sets all sums to zero.
-    pub(super) fn forget(&mut self, table: &SumTable) {
-        self.added.clear(table);
-        self.complete.completed.clear();
-        self.squared_norm = 0.0;
-    }
-
-    /// Ends an update that has ended well.
-    pub(super) fn end_update(&mut self, table: &SumTable) {
-        self.has_moments.clone_from(&self.will_have_moments);
-        self.forget(table);
-    }
-
-    /// Begins launches after one that may not have ended well.
-    pub(super) fn reset(&self, device: &D, squared_norm: f64) -> Result<(), CudaError> {
-        let norm = squared_norm.to_bits();
-        let words = [self.number, 0, FINE, FINE, 0, 0, norm as u32, (norm >> 32) as u32];
-        device.fill(&self.stage, &words)
-    }
-
-    /// Launches a kernel on a stream; if it is the last one of a step, it tells the host.
-    pub(super) fn enqueue(
-        &mut self,
-        device: &D,
-        stream: usize,
-        grid: &Grid<'_, D::Program>,
-        is_last: bool,
-    ) -> Result<(), CudaError> {
-        let &Grid { kernel, blocks, floats, ref work } = grid;
-        self.number = self.number.wrapping_add(1);
-        let result = if is_last { device.address(&self.result) } else { 0 };
-        let head = [device.address(&self.stage), self.number.into(), result];
-        let bytes = AHEAD_BYTES + size_of::<f32>() * floats;
-        device.launch_grid(kernel, stream, blocks, bytes, &[&head, &work[..]].concat())
-    }
-
-    /// Launches a kernel and waits for its end.
-    pub(super) fn launch(
-        &mut self,
-        device: &D,
-        grid: &Grid<'_, D::Program>,
-    ) -> Result<(), BackendError> {
-        self.enqueue(device, STREAM, grid, false)?;
-        while !device.is_idle(STREAM)? {
-            thread::yield_now();
-        }
-        Ok(())
-    }
-
-    /// Returns true once the last launch of a step has told the host.
-    pub(super) fn is_told(&self, device: &D) -> bool {
-        device.word(&self.result, 0) == self.number
-    }
-
-    /// Returns what the last launch has told.
-    pub(super) fn told(&self, device: &D) -> Told {
-        let words = device.host(&self.result);
-        let &[_, done, input, parameter, a, b, c, d] = words.first_chunk().expect("a result");
-        Told { done, input, parameter, loss: double(a, b), squared_norm: double(c, d) }
-    }
-
-    /// Returns the sum of squares that a launch has left, after checking that it ended: with a
-    /// gradient that is not finite it does not end well.
-    pub(super) fn ended(&self, device: &D) -> Result<f64, BackendError> {
-        let mut words = [0; STAGE];
-        device.read(&self.stage, 0, &mut words)?;
-        let [done, _, bad_input, bad_parameter, ..] = words;
-        if [bad_input, bad_parameter] != [FINE; 2] {
-            self.reset(device, 0.0)?;
-        } else if done != self.number {
-            return Err(CudaError::failed("a launch", "it did not end").into());
-        }
-        Ok(double(words[6], words[7]))
-    }
-}
-
-fn double(low: u32, high: u32) -> f64 {
-    f64::from_bits(u64::from(low) | u64::from(high) << 32)
-}
-
-/// Copies lists to memory that the device can read, and returns their addresses.
-pub(super) fn upload<D: Device, const N: usize>(
-    device: &D,
-    buffer: &mut Buffer<D>,
-    lists: [&[u32]; N],
-) -> Result<[u64; N], BackendError> {
-    // Some have numbers of 64 bits.
-    let words = |list: &[u32]| list.len().next_multiple_of(4);
-    let total = lists.iter().map(|list| words(list)).sum();
-    let memory = buffer.reserve(device, total)?;
-    let (address, to) = (device.address(memory), device.host_mut(memory));
-    let mut at = 0;
-    Ok(lists.map(|list| {
-        to[at..][..list.len()].copy_from_slice(list);
-        at += words(list);
-        address + 4 * (at - words(list)) as u64
-    }))
 }
 
 fn zeros(len: usize) -> Result<Vec<u32>, BackendError> {

@@ -11,28 +11,10 @@ use super::backend::Cuda;
 use super::command_list::{Givens, Losses};
 use super::device::{Arguments, Device, TeamPart};
 use super::loaded::Loaded;
-use super::pass::Placed;
 use super::slot::Slot;
-use super::sums::{Completed, Lists, TotalList};
+use super::sums::Completed;
 use super::team_pool::TeamKernel;
-use super::trained::{Grid, State, Trained, upload};
-use super::update::{Changed, Changes};
-
-/// Floats of shared memory of the blocks of `kernels/sums.cu`: four stages of 16 pairs of two rows
-/// of a tile.
-const SUMS_FLOATS: usize = 4 * 16 * 2 * 128;
-
-/// Floats of shared memory of the blocks of `kernels/totals.cu`: 1,024 elements or sums, and 256
-/// partial sums of 64 bits.
-const TOTALS_FLOATS: usize = 1024 + 2 * 256;
-
-/// The rows whose sums a block of `kernels/rows.cu` computes.
-const ROWS: usize = 8;
-
-/// The words of a row, of a tile and of a chunk in lists.
-const ROW: usize = 6;
-const TILE: usize = 4;
-const CHUNK: usize = 2;
+use super::trained::Trained;
 
 /// Returns the trained parameters of a program.
 pub(super) fn trained<D: Device>(loaded: &Loaded<D>) -> &Trained<D> {
@@ -200,7 +182,7 @@ impl<D: Device> Training for Cuda<D> {
         while sums.next_if(|sum| (sum.given as usize) < initial).is_some() {}
         // A field of a row of its own for each, behind all sums.
         let first = state.added.floats as usize;
-        let (mut end, mut fields) = (first, Vec::new());
+        let (mut end, mut fields, mut places) = (first, Vec::new(), Vec::new());
         let start = self.slots[slot].span.start as u32;
         state.lists.clear();
         for (index, given) in plan.forward.given.iter().enumerate().skip(initial) {
@@ -212,6 +194,7 @@ impl<D: Device> Training for Cuda<D> {
                 let calls: Vec<u32> = calls.iter().map(|row| start + row).collect();
                 let number = fields.len() as u32;
                 fields.push([0, 0, width]);
+                places.push(end - first);
                 state.lists.add_row(&calls, (end as u32, number..number + 1), true);
                 end = next(end + width as usize, 0)?;
             }
@@ -226,8 +209,7 @@ impl<D: Device> Training for Cuda<D> {
         if let Some(memory) = &state.memory.memory {
             device.read(memory, first, &mut words)?;
         }
-        let rows = state.lists.rows.as_chunks::<ROW>().0;
-        let mut places = rows.iter().map(|row| row[2] as usize - first);
+        let mut places = places.into_iter();
         let mut all = Rows::new();
         for given in plan.forward.given.iter().skip(initial) {
             all.push_with(|row| {
@@ -315,192 +297,5 @@ impl<D: Device> Training for Cuda<D> {
 
     fn set_state(&mut self, state: &TrainingState) -> Result<(), BackendError> {
         trained(&self.loaded).replace_state(&self.loaded, state)
-    }
-}
-
-impl<D: Device> Trained<D> {
-    /// Lists what parts add to sums, given the starts of their arenas.
-    pub(super) fn list_sums(
-        &self,
-        loaded: &Loaded<D>,
-        state: &mut State<D>,
-        parts: &[(u32, &TrainingPlan)],
-    ) -> Result<(), BackendError> {
-        let State { added, lists, memory, .. } = state;
-        lists.add(&loaded.program, &self.table, parts, added)?;
-        memory.grow(&loaded.device, added.floats as usize)
-    }
-
-    /// Lists the adjoints of rows, the sums over their calls, and the gradients.
-    pub(super) fn list_totals(
-        &self,
-        loaded: &Loaded<D>,
-        state: &mut State<D>,
-        placed: &Placed<D>,
-    ) -> Result<(), BackendError> {
-        let (starts, floats) = self.list_row_adjoints(loaded, state, placed)?;
-        let State { added, lists, memory, complete, .. } = state;
-        lists.add_row_adjoints(&self.table, added, &starts);
-        complete.list(&self.table, added, &starts, floats)?;
-        memory.grow(&loaded.device, complete.floats as usize)
-    }
-
-    /// Returns the launch that computes sums of rows over an arena, and adds the losses of inputs
-    /// to a loss: for each part their place in the arena and their number. `None` if there are
-    /// neither.
-    pub(super) fn rows(
-        &self,
-        device: &D,
-        state: &mut State<D>,
-        fields: &[u32],
-        (arena, losses, loss): (u64, &[u32], f64),
-    ) -> Result<Option<Grid<'_, D::Program>>, BackendError> {
-        let State { lists: Lists { rows, starts, .. }, uploaded, memory, .. } = state;
-        let [count, parts] = [rows.len() / ROW, losses.len() / 2];
-        if count + parts == 0 {
-            return Ok(None);
-        }
-        let lists = upload(device, &mut uploaded[0], [rows, fields, starts, losses])?;
-        let [rows, fields, starts, losses] = lists;
-        let sums = memory.address(device);
-        let mut work = vec![rows, count as u64, fields, starts, arena, sums];
-        work.extend([losses, parts as u64, loss.to_bits()]);
-        let blocks = count.div_ceil(ROWS).max(1);
-        Ok(Some(Grid { kernel: &self.rows, blocks, floats: 0, work }))
-    }
-
-    /// Returns the launch that computes sums over calls, if there are any.
-    pub(super) fn sums(
-        &self,
-        device: &D,
-        state: &mut State<D>,
-        arena: u64,
-    ) -> Result<Option<Grid<'_, D::Program>>, BackendError> {
-        let State { lists: Lists { sums, tiles, calls, .. }, uploaded, memory, .. } = state;
-        let blocks = tiles.len() / TILE;
-        if blocks == 0 {
-            return Ok(None);
-        }
-        let [sums, tiles, calls] = upload(device, &mut uploaded[1], [sums, tiles, calls])?;
-        let work = vec![sums, tiles, calls, arena, memory.address(device)];
-        Ok(Some(Grid { kernel: &self.sums, blocks, floats: SUMS_FLOATS, work }))
-    }
-
-    /// Returns the launch that computes gradients and the sum of their squares.
-    pub(super) fn totals(
-        &self,
-        device: &D,
-        state: &mut State<D>,
-    ) -> Result<Grid<'_, D::Program>, BackendError> {
-        let State { complete, uploaded, memory, squares, .. } = state;
-        let TotalList { totals, sources, chunks, list, .. } = complete;
-        let blocks = chunks.len() / CHUNK;
-        squares.reserve(device, 2 * blocks)?;
-        let lists = upload(device, &mut uploaded[2], [&totals[..], sources, chunks, list])?;
-        let [totals, sources, chunks, list] = lists;
-        let [memory, squares] = [memory, squares].map(|it| it.address(device));
-        let count = blocks as u64;
-        let work = vec![totals, sources, chunks, count, list, memory, memory, memory, squares];
-        Ok(Grid { kernel: &self.totals, blocks: blocks.max(1), floats: TOTALS_FLOATS, work })
-    }
-
-    /// Computes the sums that are listed, over an arena.
-    fn run_lists(&self, device: &D, state: &mut State<D>, arena: u64) -> Result<(), BackendError> {
-        let fields = self.table.fields.as_flattened();
-        let rows = self.rows(device, state, fields, (arena, &[], 0.0))?;
-        let sums = self.sums(device, state, arena)?;
-        for grid in rows.iter().chain(&sums) {
-            state.launch(device, grid)?;
-            state.ended(device)?;
-        }
-        Ok(())
-    }
-
-    /// Lists the adjoints of all rows of tables that were named; their rows are behind the sums.
-    /// Grows the memory of sums for them. Returns the start of these rows, by table, and the floats
-    /// of sums and rows.
-    fn list_row_adjoints(
-        &self,
-        loaded: &Loaded<D>,
-        state: &mut State<D>,
-        placed: &Placed<D>,
-    ) -> Result<(Vec<u32>, u32), BackendError> {
-        let device = &*loaded.device;
-        let State { added, slot, plan, memory, .. } = state;
-        let starts = added.plan_of_rows(&self.table, plan)?;
-        if plan.steps.is_empty() {
-            return Ok((starts, added.floats));
-        }
-        let waves = vec![0; plan.steps.len()];
-        let given = Givens::Host(0, &[]);
-        slot.commands.write_in_waves(&loaded.program, &placed.table, plan, &waves, given)?;
-        slot.reserve_commands(device)?;
-        memory.grow(device, slot.commands.arena())?;
-        Ok((starts, plan.arena as u32))
-    }
-
-    /// Returns the plan of the adjoints of rows, if there are any, and its kernel. Each wave begins
-    /// with a barrier, as the memory is not clear.
-    pub(super) fn row_adjoints<'a>(
-        &'a self,
-        loaded: &'a Loaded<D>,
-        state: &State<D>,
-        placed: &'a Placed<D>,
-    ) -> Option<(TeamKernel<'a, D>, TeamPart)> {
-        let device = &*loaded.device;
-        let State { slot, memory, plan, .. } = state;
-        let arguments =
-            Arguments { arena: memory.address(device), ..slot.memory.arguments(loaded) };
-        let commands = slot.memory.device_commands.address(device);
-        let part = TeamPart::new(&slot.commands, arguments, commands, (0, 0));
-        let kernel = self.back.team_kernel(device, placed);
-        let kernel = TeamKernel { barriers: true, ..kernel };
-        (!plan.steps.is_empty()).then_some((kernel, part))
-    }
-
-    /// Returns the changes of an update, by the given gradients or the complete ones, after
-    /// allocating the moments that it needs.
-    pub(super) fn changes(
-        &self,
-        loaded: &Loaded<D>,
-        state: &mut State<D>,
-        update: &Update<'_>,
-    ) -> Result<Changes, BackendError> {
-        let (device, network) = (&*loaded.device, loaded.program.network());
-        let is_trained = &loaded.program.training().expect("it is for training").trained;
-        let gradients = update.gradients.map(|_| Vec::new());
-        let mut changes = Changes { gradients, ..Changes::default() };
-        let mut is_updated = vec![false; is_trained.len()];
-        for index in (0..is_trained.len()).filter(|&index| is_trained[index]) {
-            let (from, elements, rows) = match update.gradients {
-                Some(gradients) => {
-                    let gradient = &gradients.parameters[index];
-                    let all = changes.gradients.get_or_insert_default();
-                    let from = all.len() as u32;
-                    all.extend(gradient.elements().iter().map(|x| x.to_bits()));
-                    let width = network.parameters()[index].dims.iter().skip(1).product::<usize>();
-                    let rows = match gradient {
-                        Gradient::None => continue,
-                        Gradient::Whole(_) => None,
-                        Gradient::Rows { rows, .. } => Some((&rows[..], width as u32)),
-                    };
-                    (from, gradient.elements().len() as u32, rows)
-                }
-                None => match state.complete.completed.get(index) {
-                    Some(Some(Completed { place, elements, rows })) => {
-                        let rows = rows.as_ref().map(|(rows, width)| (&rows[..], *width));
-                        (*place, *elements, rows)
-                    }
-                    _ => continue,
-                },
-            };
-            is_updated[index] = true;
-            let change = update.change(index, rows.is_some(), [1.0; 2]);
-            let changed = Changed { at: self.starts[index], from, elements, rows };
-            changes.add(&changed, Some(&change));
-        }
-        let count = (update.rule.moments().len(), update.rule.initial_moment());
-        self.reserve_moments(device, state, |index| is_updated[index], count)?;
-        Ok(changes)
     }
 }

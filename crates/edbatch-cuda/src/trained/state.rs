@@ -1,0 +1,209 @@
+//! What a step of training changes on a device, and the launches of its kernels.
+
+use std::thread;
+
+use edbatch_graph::ParameterId;
+use edbatch_layout::Plan;
+use edbatch_runtime::{BackendError, NotFiniteIn};
+
+use crate::CudaError;
+use crate::device::{AHEAD_BYTES, Device, MemorySide};
+use crate::memory::Buffer;
+use crate::slot::Slot;
+use crate::sums::{Added, Lists, SumTable, TotalList};
+
+/// What a step of training changes.
+pub(crate) struct State<D: Device> {
+    /// `Stage` of `kernels/stage.h`, and the number of the last launch that ended well.
+    pub(crate) stage: D::Memory,
+    pub(crate) number: u32,
+    /// `Result` of `kernels/stage.h`.
+    result: D::Memory,
+    /// The moments, each as large as all parameters; and how many of them each parameter has.
+    pub(crate) moments: Option<D::Memory>,
+    pub(crate) has_moments: Vec<usize>,
+    pub(crate) will_have_moments: Vec<usize>,
+    /// What the mini-batch has added to the sums, and their memory.
+    pub(crate) added: Added,
+    pub(crate) memory: Buffer<D>,
+    pub(crate) squares: Buffer<D>,
+    /// Lists in host memory, for each of the four kernels.
+    pub(crate) uploaded: [Buffer<D>; 4],
+    /// The adjoints of rows of tables.
+    pub(crate) slot: Slot<D>,
+    pub(crate) plan: Plan,
+    pub(crate) lists: Lists,
+    pub(crate) complete: TotalList,
+    pub(crate) squared_norm: f64,
+}
+
+/// The words of `Stage`, the index of nothing in it, and the words of `Result`.
+const STAGE: usize = 8;
+const FINE: u32 = u32::MAX;
+const RESULT: usize = 8;
+
+/// The stream of launches that no team is part of.
+const STREAM: usize = 0;
+
+/// What a step tells the host: `Result` of `kernels/stage.h`.
+pub(crate) struct Told {
+    /// The number of the last launch that ended well.
+    pub(crate) done: u32,
+    input: u32,
+    parameter: u32,
+    pub(crate) loss: f64,
+    pub(crate) squared_norm: f64,
+}
+
+impl Told {
+    /// Returns the loss or gradient that is not finite.
+    pub(crate) fn not_finite(&self) -> Option<NotFiniteIn> {
+        match (self.input, self.parameter) {
+            (FINE, FINE) => None,
+            (FINE, parameter) => Some(NotFiniteIn::Parameter(ParameterId(parameter))),
+            (input, _) => Some(NotFiniteIn::Input(input)),
+        }
+    }
+}
+
+/// A launch of a kernel whose blocks wait for no other block.
+pub(crate) struct Grid<'a, P> {
+    pub(crate) kernel: &'a P,
+    pub(crate) blocks: usize,
+    /// The floats of shared memory of a block.
+    pub(crate) floats: usize,
+    /// Its `Work` after the stage, the number of the launch, and the result.
+    pub(crate) work: Vec<u64>,
+}
+
+impl<D: Device> State<D> {
+    pub(crate) fn new(
+        device: &D,
+        table: &SumTable,
+        parameters: usize,
+    ) -> Result<Self, BackendError> {
+        let mut added = Added::default();
+        added.clear(table);
+        let buffer = |what| Buffer::new(MemorySide::Device, what);
+        let mut result = device.memory(4 * RESULT, MemorySide::Host)?;
+        device.host_mut(&mut result).fill(0);
+        let state = Self {
+            stage: device.memory(4 * STAGE, MemorySide::Device)?,
+            number: 0,
+            result,
+            moments: None,
+            has_moments: vec![0; parameters],
+            will_have_moments: Vec::new(),
+            added,
+            memory: buffer("the gradients of parameters on the device"),
+            squares: buffer("the norm of gradients on the device"),
+            uploaded: [(); 4]
+                .map(|()| Buffer::new(MemorySide::Host, "the lists of gradients in pinned memory")),
+            slot: Slot::new(),
+            plan: Plan::default(),
+            lists: Lists::default(),
+            complete: TotalList::default(),
+            squared_norm: 0.0,
+        };
+        state.reset(device, 0.0)?;
+        Ok(state)
+    }
+
+    /// Sets all sums to zero.
+    pub(crate) fn forget(&mut self, table: &SumTable) {
+        self.added.clear(table);
+        self.complete.completed.clear();
+        self.squared_norm = 0.0;
+    }
+
+    /// Ends an update that has ended well.
+    pub(crate) fn end_update(&mut self, table: &SumTable) {
+        self.has_moments.clone_from(&self.will_have_moments);
+        self.forget(table);
+    }
+
+    /// Begins launches after one that may not have ended well.
+    pub(crate) fn reset(&self, device: &D, squared_norm: f64) -> Result<(), CudaError> {
+        let norm = squared_norm.to_bits();
+        let words = [self.number, 0, FINE, FINE, 0, 0, norm as u32, (norm >> 32) as u32];
+        device.fill(&self.stage, &words)
+    }
+
+    /// Launches a kernel on a stream; if it is the last one of a step, it tells the host.
+    pub(crate) fn enqueue(
+        &mut self,
+        device: &D,
+        stream: usize,
+        grid: &Grid<'_, D::Program>,
+        is_last: bool,
+    ) -> Result<(), CudaError> {
+        let &Grid { kernel, blocks, floats, ref work } = grid;
+        self.number = self.number.wrapping_add(1);
+        let result = if is_last { device.address(&self.result) } else { 0 };
+        let head = [device.address(&self.stage), self.number.into(), result];
+        let bytes = AHEAD_BYTES + size_of::<f32>() * floats;
+        device.launch_grid(kernel, stream, blocks, bytes, &[&head, &work[..]].concat())
+    }
+
+    /// Launches a kernel and waits for its end.
+    pub(crate) fn launch(
+        &mut self,
+        device: &D,
+        grid: &Grid<'_, D::Program>,
+    ) -> Result<(), BackendError> {
+        self.enqueue(device, STREAM, grid, false)?;
+        while !device.is_idle(STREAM)? {
+            thread::yield_now();
+        }
+        Ok(())
+    }
+
+    /// Returns true once the last launch of a step has told the host.
+    pub(crate) fn is_told(&self, device: &D) -> bool {
+        device.word(&self.result, 0) == self.number
+    }
+
+    /// Returns what the last launch has told.
+    pub(crate) fn told(&self, device: &D) -> Told {
+        let words = device.host(&self.result);
+        let &[_, done, input, parameter, a, b, c, d] = words.first_chunk().expect("a result");
+        Told { done, input, parameter, loss: double(a, b), squared_norm: double(c, d) }
+    }
+
+    /// Returns the sum of squares that a launch has left, after checking that it ended: with a
+    /// gradient that is not finite it does not end well.
+    pub(crate) fn ended(&self, device: &D) -> Result<f64, BackendError> {
+        let mut words = [0; STAGE];
+        device.read(&self.stage, 0, &mut words)?;
+        let [done, _, bad_input, bad_parameter, ..] = words;
+        if [bad_input, bad_parameter] != [FINE; 2] {
+            self.reset(device, 0.0)?;
+        } else if done != self.number {
+            return Err(CudaError::failed("a launch", "it did not end").into());
+        }
+        Ok(double(words[6], words[7]))
+    }
+}
+
+fn double(low: u32, high: u32) -> f64 {
+    f64::from_bits(u64::from(low) | u64::from(high) << 32)
+}
+
+/// Copies lists to memory that the device can read, and returns their addresses.
+pub(crate) fn upload<D: Device, const N: usize>(
+    device: &D,
+    buffer: &mut Buffer<D>,
+    lists: [&[u32]; N],
+) -> Result<[u64; N], BackendError> {
+    // Some have numbers of 64 bits.
+    let words = |list: &[u32]| list.len().next_multiple_of(4);
+    let total = lists.iter().map(|list| words(list)).sum();
+    let memory = buffer.reserve(device, total)?;
+    let (address, to) = (device.address(memory), device.host_mut(memory));
+    let mut at = 0;
+    Ok(lists.map(|list| {
+        to[at..][..list.len()].copy_from_slice(list);
+        at += words(list);
+        address + 4 * (at - words(list)) as u64
+    }))
+}
