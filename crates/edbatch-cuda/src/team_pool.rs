@@ -189,7 +189,7 @@ impl<D: Device> Held<'_, D> {
     /// `stage` is the address of a `Stage` of `kernels/stage.h` and the number of the first launch;
     /// further launches have the numbers after it. A launch whose number does not follow `done` of
     /// the stage does nothing, and one that times out never ends: after a chain that did not end
-    /// well, the host must fill the stage again. Without a stage, nothing may be launched behind a
+    /// well, the host must fill the stage again. Without a stage, nothing may be launched after a
     /// launch of teams until that has ended well.
     ///
     /// # Errors
