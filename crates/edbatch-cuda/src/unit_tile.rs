@@ -18,7 +18,7 @@ use super::shapes::{self, STAGE_TERMS, Shape, TileExtent};
 
 /// The minimum depth of a product, and the maximum number of products and of columns of a unit.
 const MIN_DEPTH: u32 = 64;
-const MAX_PRODUCTS: usize = 4;
+const MAX_PRODUCTS: usize = 5;
 const MAX_COLUMNS: usize = 4;
 
 /// A phase that may run as unit tiles.

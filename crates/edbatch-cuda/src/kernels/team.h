@@ -55,19 +55,6 @@ struct Part {
     // Barrier n of the launch, and its count when all blocks have arrived.
     DEVICE Barrier& barrier(u32 n) const { return ((TeamBarrier*)a.limit.barrier)[n % 2].barrier; }
     DEVICE u64 all(u32 n, u32 blocks) const { return (u64)blocks * (n / 2 + 1); }
-
-    DEVICE bool clears_own() const { return cleared == a.arena; }
-    // Clears the share of a block.
-    DEVICE void clear_floats(TeamBlock block) const {
-        block.unordered([&](u32 t) {
-            const float not_written = from_bits(NOT_WRITTEN);
-            float4 four{not_written, not_written, not_written, not_written};
-            u32 step = 4 * THREADS * block.blocks;
-#pragma unroll 1
-            for (u32 i = 4 * (block.index * THREADS + t); i < clear; i += step)
-                store4(cleared + i, four);
-        });
-    }
 };
 
 enum : u32 { MAX_PARTS = 32 };
@@ -95,16 +82,24 @@ struct Progress {
 
 DEVICE void section(TeamBlock block, const Part& part, u32 number) {
     const Arguments& a = part.a;
-    if (number == 0) {
+    if (number == 0)
         block.superstep([&](u32 t) {
             u32 step = 4 * THREADS * block.blocks;
 #pragma unroll 1
             for (u32 i = 4 * (block.index * THREADS + t); i < part.words; i += step)
                 store4((float*)a.commands + i, load4((const float*)part.host_commands + i));
         });
-        if (part.clears_own()) part.clear_floats(block);
-        return load_weights(block, a);
-    }
+    // The own arena is cleared before the first wave, another one during it.
+    if (number < 2 && (part.cleared == a.arena) == (number == 0))
+        block.superstep([&](u32 t) {
+            const float not_written = from_bits(NOT_WRITTEN);
+            float4 four{not_written, not_written, not_written, not_written};
+            u32 step = 4 * THREADS * block.blocks;
+#pragma unroll 1
+            for (u32 i = 4 * (block.index * THREADS + t); i < part.clear; i += step)
+                store4(part.cleared + i, four);
+        });
+    if (number == 0) return load_weights(block, a);
     u32 wave = number - 1;
     Ahead ahead{a, block, part.waves, part.job};
     PerThread<u32> loaded;
@@ -121,7 +116,6 @@ DEVICE void section(TeamBlock block, const Part& part, u32 number) {
     }
     Wave own = ahead.wave(wave);
     if (own.copies > 0) copy_jobs(block, a, own.first_copy, own.copies);
-    if (wave == 0 && !part.clears_own()) part.clear_floats(block);
     block.superstep([&](u32 t) { ahead.store(t, wave + 3, loaded[t]); });
 }
 
