@@ -1,7 +1,7 @@
 //! Phases that run as unit tiles (`kernels/tile.h`).
 //!
 //! A phase qualifies if it consists of products and element-wise steps of the same number of units,
-//! a multiple of 16, and of copies, fills and reductions of arguments. Each product has at most
+//! a multiple of 16, of shares, and of copies, fills and reductions of arguments. Each product has at most
 //! four columns for each unit, and a depth that is a multiple of four and at least 64. Products of
 //! the same row count as one.
 
@@ -71,9 +71,24 @@ pub(crate) enum Value {
 /// A statement after the products. Sums and outputs of programs are local values, by number.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Line {
-    Sum { product: usize, column: usize, before: Option<Value> },
-    Program { step: usize, inputs: Vec<Value> },
-    Store { place: Place, value: Value },
+    Sum {
+        product: usize,
+        column: usize,
+        before: Option<Value>,
+    },
+    Program {
+        step: usize,
+        inputs: Vec<Value>,
+    },
+    /// The quotient of a value and the number of the call's values at a port.
+    Share {
+        port: u16,
+        value: Value,
+    },
+    Store {
+        place: Place,
+        value: Value,
+    },
 }
 
 impl UnitTile {
@@ -220,12 +235,18 @@ impl<'a> Reader<'a> {
                 self.write(out, width, Written::Reduced { port, from, by });
             }
             &CellStep::Rows(RowStep { kernel, from: [from, _], out, .. }) => {
+                let width = steps[index].writes()[0].1;
                 let what = match kernel {
+                    RowKernel::Share(port) if width == units => {
+                        let value = self.value(from)?;
+                        self.tile.lines.push(Line::Share { port, value });
+                        Written::Value(self.local())
+                    }
                     RowKernel::Copy => Written::Copied(from),
                     RowKernel::Fill(value) => Written::Value(Value::Literal(value)),
                     _ => return None,
                 };
-                self.write(out, steps[index].writes()[0].1, what);
+                self.write(out, width, what);
             }
             _ => return None,
         }

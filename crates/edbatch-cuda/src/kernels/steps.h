@@ -179,11 +179,15 @@ CALLED void fold(Block block, Job j, Rows from, u32 columns, Own to, u32 units) 
     });
 }
 
+// The quotient of a float and the number of the call's values at a port.
+CALLED float share_of(Job j, u32 operand, u32 r, float x) {
+    return div_(x, (float)Values(j, operand, j.first + r).count);
+}
+
 // Divides columns by the number of the call's values at a port.
 CALLED void share(Block block, Job j, Rows from, u32 operand, Own to, u32 units) {
     each_unit(block, j, units, [&](u32 r, u32 u) {
-        float count = (float)Values(j, operand, j.first + r).count;
-        put(to.row(r) + u, div_(fresh(from.row(j, r) + u), count));
+        put(to.row(r) + u, share_of(j, operand, r, fresh(from.row(j, r) + u)));
     });
 }
 

@@ -214,6 +214,11 @@ impl PhaseWriter<'_> {
                     line!(text, "        }}");
                     local += outputs;
                 }
+                Line::Share { port, value } => {
+                    let (operand, value) = (self.tables() + usize::from(*port), of(value));
+                    line!(text, "        float v{local} = share_of(j, {operand}, r, {value});");
+                    local += 1;
+                }
                 Line::Store { place, value } => {
                     line!(text, "        publish({}.row(r) + u, {});", self.own(*place), of(value));
                 }

@@ -164,8 +164,8 @@ fn sources(program: &Program) -> [Source; 2] {
 #[test]
 fn kernels_of_adjoints_compile_for_hopper() {
     for (name, (graph, _)) in graphs(256, Stop::AtEnd).unwrap() {
-        // The one that takes the most registers, and one without unit tiles.
-        let is_edge = ["bilstm_tagger_char", "tree_lstm"].contains(&name);
+        // The ones with the most tiles.
+        let is_edge = ["bilstm_tagger_char", "lattice_gru"].contains(&name);
         if !is_edge && !edbatch_testing::all_cases() {
             continue;
         }
@@ -261,8 +261,7 @@ fn rows_of_adjoints_have_the_bits_of_the_cpu() {
     }
 }
 
-/// Products of a state's gradient run as unit tiles if they are at most four, with equal numbers of
-/// columns. The tiles wait for rows of each other, or blocks meet at barriers.
+/// Products of a state's gradient run as unit tiles. The tiles wait for rows of each other, or blocks meet at barriers.
 #[test]
 fn unit_tiles_of_adjoints_have_the_bits_of_the_cpu() {
     let Some(&level) = levels().first() else { return };
@@ -271,7 +270,7 @@ fn unit_tiles_of_adjoints_have_the_bits_of_the_cpu() {
         let Some(tiles) = check_back(level, seed, &(name.into(), emitting)) else { return };
         write!(got, "{name} {tiles}, ").unwrap();
     }
-    let expected = "tree_lstm 0, tree_lstm_2type 0, tree_gru 2, mv_rnn 0, bilstm_tagger 3, \
-                    bilstm_tagger_char 3, lstm_nmt 2, lattice_lstm 0, lattice_gru 2, ";
+    let expected = "tree_lstm 1, tree_lstm_2type 2, tree_gru 2, mv_rnn 0, bilstm_tagger 3, \
+                    bilstm_tagger_char 3, lstm_nmt 2, lattice_lstm 2, lattice_gru 4, ";
     assert_eq!(got, expected);
 }
