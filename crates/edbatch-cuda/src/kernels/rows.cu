@@ -1,5 +1,6 @@
 // Adds the rows of calls that belong together: all that name a row of a table, or that read a given
-// row or an initial value. A warp owns a sum and walks over its calls in the order of inputs.
+// row or an initial value. A warp owns 32 columns of a sum and walks over its calls in the order of
+// inputs.
 #include "stage.h"
 
 // A sum of rows: of the calls from list place `first` to `end`, for some fields.
@@ -22,6 +23,8 @@ struct Work {
     Result* result;
     const Row* rows;
     u64 count;
+    // The warps of a row: the widest one has up to 32 times as many columns.
+    u64 slices;
     const Field* fields;
     // The starts of the rows of calls in the arena.
     const u32* list;
@@ -56,17 +59,20 @@ DEVICE float sum_of(const Work& work, const Row& row, u32 place, float sum) {
 
 DEVICE void run_block(const Block& block, const Work& work, u32 index) {
     block.unordered([&](u32 t) {
-        u32 number = index * WARPS + t / 32;
-        if (number >= work.count) return;
-        Row row = work.rows[number];
+        u64 number = (u64)index * WARPS + t / 32;
+        if (number >= work.count * work.slices) return;
+        Row row = work.rows[number / work.slices];
+        // The column among those of all fields.
+        u32 column = (u32)(number % work.slices) * 32 + t % 32;
 #pragma unroll 1
         for (u32 f = row.first_field; f < row.end_field; ++f) {
             Field field = work.fields[f];
-#pragma unroll 1
-            for (u32 i = t % 32; i < field.width; i += 32) {
-                float* to = work.sums + row.to + field.to + i;
-                *to = sum_of(work, row, field.from + i, row.from_zero ? 0.0f : fresh(to));
+            if (column < field.width) {
+                float* to = work.sums + row.to + field.to + column;
+                *to = sum_of(work, row, field.from + column, row.from_zero ? 0.0f : fresh(to));
+                return;
             }
+            column -= field.width;
         }
     });
 }

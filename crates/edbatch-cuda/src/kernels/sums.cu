@@ -174,6 +174,8 @@ template <u32 E> DEVICE void products(const Block& block, const Work& work, cons
     });
     each_stage<S>(block, calls, tile, sums, [&](u32 t, const float* stage, u32 pairs) {
         Place place(t);
+        // Warps without rows of a narrow gradient.
+        if (tile.n + 4 * place.n >= sum.outputs) return;
         if (pairs == PAIRS) {
 #pragma unroll
             for (u32 i = 0; i < PAIRS; ++i)

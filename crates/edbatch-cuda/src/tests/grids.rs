@@ -260,9 +260,9 @@ fn sums_of_named_rows_have_the_bits_of_the_cpu() {
         let losses = emulated.memory(&[0, 0, place, count as u32]);
         let first = 0.7_f64;
         let arguments =
-            [at(&of_rows), count as u64, at(&of_fields), at(&of_list), at(&data), at(&sums)];
+            [at(&of_rows), count as u64, 3, at(&of_fields), at(&of_list), at(&data), at(&sums)];
         let arguments = [&arguments[..], &[at(&losses), 2, first.to_bits()]].concat();
-        emulated.run(3, count.div_ceil(8).max(1), 0, &arguments);
+        emulated.run(3, (3 * count).div_ceil(8).max(1), 0, &arguments);
         assert_eq!(emulated.stage().0, [3, 0, FINE, FINE]);
         let loss = of_inputs.iter().fold(first, |sum, x| sum + x);
         assert_eq!(emulated.result().0, loss.to_bits());

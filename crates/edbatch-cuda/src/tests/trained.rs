@@ -197,9 +197,14 @@ fn check(level: Level, seed: u32, (name, emitting): &(String, Emitting)) -> Opti
 }
 
 #[test]
-fn training_the_nine_models_has_the_bits_of_the_cpu() {
+fn training_models_has_the_bits_of_the_cpu() {
     let Some(&level) = levels().first() else { return };
     for (seed, (name, emitting)) in (0..).zip(graphs(16, Stop::Forced([0; 5].into())).unwrap()) {
+        // Steps have some of the others.
+        let is_own = ["mv_rnn", "bilstm_tagger_char", "lattice_gru"].contains(&name);
+        if !is_own && !edbatch_testing::all_cases() {
+            continue;
+        }
         if check(level, seed, &(name.into(), emitting)).is_none() {
             return;
         }
@@ -209,7 +214,7 @@ fn training_the_nine_models_has_the_bits_of_the_cpu() {
 #[test]
 fn training_random_networks_has_the_bits_of_the_cpu() {
     let Some(&level) = levels().first() else { return };
-    let most = if edbatch_testing::all_cases() { 48 } else { 6 };
+    let most = if edbatch_testing::all_cases() { 48 } else { 4 };
     let random = subjects().filter(|(name, _)| name.starts_with("random"));
     for (seed, subject) in (0..).zip(random.take(most)) {
         if check(level, seed, &subject).is_none() {

@@ -21,11 +21,13 @@ const SUMS_FLOATS: usize = 4 * 16 * 2 * 128;
 /// partial sums of 64 bits.
 const TOTALS_FLOATS: usize = 1024 + 2 * 256;
 
-/// The rows whose sums a block of `kernels/rows.cu` computes.
-const ROWS: usize = 8;
+/// The warps of a block, and the columns that a warp of `kernels/rows.cu` computes.
+const WARPS: usize = 8;
+const WARP: usize = 32;
 
-/// The words of a row, of a tile and of a chunk in lists.
+/// The words of a row, of a field, of a tile and of a chunk in lists.
 const ROW: usize = 6;
+const FIELD: usize = 3;
 const TILE: usize = 4;
 const CHUNK: usize = 2;
 
@@ -71,12 +73,17 @@ impl<D: Device> Trained<D> {
         if count + parts == 0 {
             return Ok(None);
         }
+        let columns = rows.as_chunks::<ROW>().0.iter().map(|&[.., first, end, _]| {
+            let fields = &fields[FIELD * first as usize..FIELD * end as usize];
+            fields.as_chunks::<FIELD>().0.iter().map(|&[.., width]| width as usize).sum::<usize>()
+        });
+        let slices = columns.max().unwrap_or(0).div_ceil(WARP);
         let lists = upload(device, &mut uploaded[0], [rows, fields, starts, losses])?;
         let [rows, fields, starts, losses] = lists;
         let sums = memory.address(device);
-        let mut work = vec![rows, count as u64, fields, starts, arena, sums];
+        let mut work = vec![rows, count as u64, slices as u64, fields, starts, arena, sums];
         work.extend([losses, parts as u64, loss.to_bits()]);
-        let blocks = count.div_ceil(ROWS).max(1);
+        let blocks = (count * slices).div_ceil(WARPS).max(1);
         Ok(Some(Grid { kernel: &self.rows, blocks, floats: 0, work }))
     }
 
