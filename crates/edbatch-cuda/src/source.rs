@@ -39,6 +39,9 @@ pub(crate) fn source(
     precision: DevicePrecision,
 ) -> Source {
     let mut text = String::new();
+    if program.training().is_some() {
+        line!(text, "#define TRAINED");
+    }
     if table.way == Way::Back {
         line!(text, "#define LOSSES");
     }

@@ -80,26 +80,34 @@ struct Progress {
     bool published;
 };
 
+// A plan of training has the whole arena of its part, which is cleared before the first wave. Other
+// plans use two arenas in turn, and the first wave clears the one for the next plan.
+#ifdef TRAINED
+constexpr u32 CLEARING = 0;
+#else
+constexpr u32 CLEARING = 1;
+#endif
+
 DEVICE void section(TeamBlock block, const Part& part, u32 number) {
     const Arguments& a = part.a;
-    if (number == 0)
+    auto clear = [&](u32 t) {
+        const float not_written = from_bits(NOT_WRITTEN);
+        float4 four{not_written, not_written, not_written, not_written};
+        u32 step = 4 * THREADS * block.blocks;
+#pragma unroll 1
+        for (u32 i = 4 * (block.index * THREADS + t); i < part.clear; i += step)
+            store4(part.cleared + i, four);
+    };
+    if (number == 0) {
         block.superstep([&](u32 t) {
             u32 step = 4 * THREADS * block.blocks;
 #pragma unroll 1
             for (u32 i = 4 * (block.index * THREADS + t); i < part.words; i += step)
                 store4((float*)a.commands + i, load4((const float*)part.host_commands + i));
         });
-    // The own arena is cleared before the first wave, another one during it.
-    if (number < 2 && (part.cleared == a.arena) == (number == 0))
-        block.superstep([&](u32 t) {
-            const float not_written = from_bits(NOT_WRITTEN);
-            float4 four{not_written, not_written, not_written, not_written};
-            u32 step = 4 * THREADS * block.blocks;
-#pragma unroll 1
-            for (u32 i = 4 * (block.index * THREADS + t); i < part.clear; i += step)
-                store4(part.cleared + i, four);
-        });
-    if (number == 0) return load_weights(block, a);
+        if (CLEARING == 0) block.superstep(clear);
+        return load_weights(block, a);
+    }
     u32 wave = number - 1;
     Ahead ahead{a, block, part.waves, part.job};
     PerThread<u32> loaded;
@@ -116,6 +124,7 @@ DEVICE void section(TeamBlock block, const Part& part, u32 number) {
     }
     Wave own = ahead.wave(wave);
     if (own.copies > 0) copy_jobs(block, a, own.first_copy, own.copies);
+    if (wave == 0 && CLEARING == 1) block.unordered(clear);
     block.superstep([&](u32 t) { ahead.store(t, wave + 3, loaded[t]); });
 }
 
