@@ -148,7 +148,7 @@ fn gradients_pass_masks_and_inference_has_none() {
 }
 
 /// Trees with labels, and a TreeLSTM with dropout.
-fn trees(dropout: f32) -> (Zoo, Parameters, Vec<ZooInput>, Vec<Targets>) {
+pub(crate) fn trees(dropout: f32) -> (Zoo, Parameters, Vec<ZooInput>, Vec<Targets>) {
     let mut words = edbatch_datasets::Vocabulary::new();
     let trees = fixtures::binary_trees();
     for token in trees.iter().flat_map(|tree| tree.tokens()) {

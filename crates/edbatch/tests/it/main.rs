@@ -10,6 +10,8 @@ mod cell_styles;
 mod circles;
 mod compiled;
 mod curves;
+#[cfg(feature = "cuda")]
+mod device_training;
 mod differences;
 mod dropout;
 mod edges;

@@ -12,17 +12,17 @@ use safetensors::SafeTensors;
 use crate::fn_model::word_model;
 
 const FILE: &[u8] = include_bytes!("../fixtures/optimizers.safetensors");
-const STEPS: usize = 20;
+pub(crate) const STEPS: usize = 20;
 const EPOCH: usize = 3;
 
 /// A cell with the parameters of the fixture.
-struct Fixture {
-    network: Network,
-    cell: Kind,
+pub(crate) struct Fixture {
+    pub(crate) network: Network,
+    pub(crate) cell: Kind,
 }
 
 impl Fixture {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut network = Network::new();
         let scores = network.record("scores", [("y", Shape::Vector(3))]).unwrap();
         let cell = network.cell("cell", scores, |cell| {
@@ -33,7 +33,7 @@ impl Fixture {
         Self { cell: cell.unwrap(), network }
     }
 
-    fn start(&self) -> Parameters {
+    pub(crate) fn start(&self) -> Parameters {
         let parameters = self.network.parameters().iter();
         let values = parameters.map(|it| floats(&format!("start/{}", it.name)));
         Parameters::from_values(&self.network, values.collect()).unwrap()
@@ -48,7 +48,7 @@ impl Fixture {
     }
 
     /// Returns the gradients of a step.
-    fn gradients(&self, step: usize) -> Gradients {
+    pub(crate) fn gradients(&self, step: usize) -> Gradients {
         let parameters = self.network.parameters().iter().map(|parameter| {
             let all = floats(&format!("gradients/{}", parameter.name));
             let elements = all[step * all.len() / STEPS..][..all.len() / STEPS].to_vec();
@@ -67,7 +67,7 @@ impl Fixture {
         trainer.parameters().unwrap()
     }
 
-    fn update(&self, trainer: &mut Trainer<impl Model>, steps: std::ops::Range<usize>) {
+    pub(crate) fn update(&self, trainer: &mut Trainer<impl Model>, steps: std::ops::Range<usize>) {
         let losses = floats("losses");
         for step in steps {
             trainer.set_gradients(self.gradients(step)).unwrap();
@@ -102,7 +102,7 @@ fn of(rule: UpdateRule, rate: f64) -> Optimizer {
 }
 
 /// The cases of the fixture with their options here.
-fn cases() -> Vec<(&'static str, TrainerOptions)> {
+pub(crate) fn cases() -> Vec<(&'static str, TrainerOptions)> {
     let sgd =
         |momentum, dampening, nesterov| of(UpdateRule::Sgd { momentum, dampening, nesterov }, 0.1);
     let ada_grad = UpdateRule::AdaGrad { rate_decay: 0.1, initial: 0.3, epsilon: 1e-3 };

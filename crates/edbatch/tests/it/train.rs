@@ -337,11 +337,9 @@ fn steps_that_fail_change_nothing() {
     assert_eq!((report.loss, report.terms, report.gradient_norm), (0.0, 0, 0.0));
 }
 
-/// The weights of three updates of a model of one's own, with a transposed parameter, an initial
-/// value, a table that is also a factor, and a parameter that is read element by element: the
-/// parameters that the steps read are those that `parameters` returns.
-#[test]
-fn all_copies_of_a_parameter_are_updated() {
+/// A model with a transposed parameter, an initial value, a table that is also a factor, and a
+/// parameter that is read element by element.
+pub(crate) fn many_copies() -> impl Model<Input = Vec<u32>> + Clone {
     let mut network = Network::new();
     let state = network.record("state", [("h", Shape::Vector(6))]).unwrap();
     let start = network.initial(state, &["start"]).unwrap();
@@ -352,7 +350,13 @@ fn all_copies_of_a_parameter_are_updated() {
         let products = w.matmul(x) + w.transpose().matmul(h) + embed.matmul(u.matmul(h));
         vec![(products + u.transpose().matmul(x * cell.parameter("b", &[6]))).tanh()]
     });
-    let model = chain_model(network, step.unwrap(), start);
+    chain_model(network, step.unwrap(), start)
+}
+
+/// The parameters that the steps read are those that `parameters` returns, also after updates.
+#[test]
+fn all_copies_of_a_parameter_are_updated() {
+    let model = many_copies();
     let parameters = random(model.network(), 9);
     let inputs = [vec![1, 2, 5], vec![3], vec![0, 0, 4, 1]];
     let targets = [vec![Some(1)], vec![Some(5)], vec![Some(0)]];

@@ -20,7 +20,7 @@ use crate::small::{changed, examples, forced, sentence, tagger, translator};
 
 /// Trees whose leaves are given rows. The input has the rows of a chain of nodes; each node reads
 /// all earlier ones.
-fn given() -> impl Model<Input = Vec<[f32; 5]>> + Clone {
+pub(crate) fn given() -> impl Model<Input = Vec<[f32; 5]>> + Clone {
     let mut network = Network::new();
     let leaf = network.record("leaf", [("x", Shape::Vector(3)), ("y", Shape::Vector(2))]).unwrap();
     let state = network.record("state", [("h", Shape::Vector(4))]).unwrap();

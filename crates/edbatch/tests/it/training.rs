@@ -51,7 +51,7 @@ fn gradients_equal_those_of_pytorch() {
 }
 
 /// Compares a loss and its gradients with those in a folder.
-fn compare(dir: &Path, network: &Network, got: &LossGradients) {
+pub(crate) fn compare(dir: &Path, network: &Network, got: &LossGradients) {
     let text = fs::read_to_string(dir.join("loss.json")).unwrap();
     let expected: serde_json::Value = serde_json::from_str(&text).unwrap();
     let loss = expected["loss"].as_f64().unwrap();
