@@ -16,6 +16,9 @@ use edbatch_policy::{AnyPolicy, ChoiceError, PolicyChoice};
 use edbatch_runtime::kernels::Level;
 use indicatif::ProgressBar;
 
+use super::device::has_cuda;
+#[cfg(feature = "cuda")]
+use super::device::on_device;
 use super::failure::Failure;
 use super::output::Output;
 use super::precision::Precision;
@@ -171,15 +174,9 @@ impl Infer {
     /// Checks that the options fit each other.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match self.backend {
-            #[cfg(not(feature = "cuda"))]
             Backend::Cuda | Backend::CudaEmulated => {
-                return Err(Failure::new(
-                    "this build does not support backend cuda: build with `--features cuda`, or \
-                     choose cpu or interpret",
-                ));
-            }
-            #[cfg(feature = "cuda")]
-            Backend::Cuda | Backend::CudaEmulated => {
+                has_cuda("cpu or interpret")?;
+                #[cfg(feature = "cuda")]
                 self.precision.on_device()?;
             }
             Backend::Cpu | Backend::Interpret if self.devices != [0] => {
@@ -251,7 +248,12 @@ impl Infer {
             Backend::Interpret => Runner::interpreter(model, parameters, self.precision.on_cpu()?),
             #[cfg(feature = "cuda")]
             Backend::Cuda | Backend::CudaEmulated => {
-                let engine = self.on_device(model, &parameters, self.options(policy))?;
+                let devices = match self.backend {
+                    Backend::Cuda => on_device::Devices::Nvidia(self.devices.clone()),
+                    _ => on_device::Devices::Emulated,
+                };
+                let (options, loading) = (self.options(policy), (self.precision, self.fold_tables));
+                let engine = on_device::engine(model, &parameters, options, &devices, loading)?;
                 Runner::Engine(Box::new(engine))
             }
             _ => {
@@ -352,30 +354,5 @@ impl Infer {
         let options = policy.into_iter().fold(EngineOptions::new(), EngineOptions::policy);
         let options = self.memory.into_iter().fold(options, EngineOptions::memory_limit);
         if self.stats.is_some() { options.counts() } else { options }
-    }
-
-    /// Creates an engine on a device, or on an emulated one.
-    #[cfg(feature = "cuda")]
-    fn on_device(
-        &self,
-        model: edbatch::models::FolderModel,
-        parameters: &edbatch_runtime::Parameters,
-        options: EngineOptions,
-    ) -> Result<Engine<edbatch::models::FolderModel>, Failure> {
-        use std::sync::Arc;
-
-        use edbatch::cuda::{self, EmulatedDevice};
-        use edbatch_layout::{CellStyle, Program};
-
-        let program = Program::new(model.network().clone(), CellStyle::default());
-        let program = Arc::new(program.map_err(Failure::new)?.fold_tables(self.fold_tables));
-        let cuda_options = self.precision.on_device()?;
-        let (emulated, loaded) = (EmulatedDevice::new(0), program.clone());
-        let backend = match self.backend {
-            Backend::Cuda => cuda::nvidia(loaded, parameters, &cuda_options, &self.devices)
-                .map_err(Failure::new)?,
-            _ => Box::new(emulated.load(loaded, parameters, &cuda_options).map_err(Failure::new)?),
-        };
-        Engine::with_backend(model, parameters, program, backend, options).map_err(Failure::new)
     }
 }

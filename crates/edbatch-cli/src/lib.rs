@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod corpora;
+mod device;
 mod failure;
 mod infer;
 mod inspect;

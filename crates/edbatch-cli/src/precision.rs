@@ -30,9 +30,8 @@ impl Precision {
     /// for a precision that only CPUs have.
     #[cfg(feature = "cuda")]
     pub(crate) fn on_device(self) -> Result<edbatch::cuda::CudaOptions, Failure> {
-        use edbatch::cuda::{Compilation, CudaOptions, DevicePrecision};
+        use edbatch::cuda::{CudaOptions, DevicePrecision};
 
-        let report = |compilation: &Compilation| eprintln!("edbatch: {compilation}");
         let precision = match self {
             Self::F32 => DevicePrecision::Exact,
             Self::Tf32 => DevicePrecision::Tf32,
@@ -43,4 +42,10 @@ impl Precision {
         };
         Ok(CudaOptions::new().on_compile(report).precision(precision))
     }
+}
+
+/// Says on standard error that kernels are being compiled.
+#[cfg(feature = "cuda")]
+pub(crate) fn report(compilation: &edbatch::cuda::Compilation) {
+    eprintln!("edbatch: {compilation}");
 }

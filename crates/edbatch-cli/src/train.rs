@@ -14,13 +14,15 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, value_parser};
 use edbatch::models::{Folder, Model, ModelConfig};
-use edbatch::{Group, Loaded, Optimizer, Rate, TrainError, Trainer, TrainerOptions, load};
+use edbatch::{Group, Loaded, Optimizer, Rate, TrainError, TrainerOptions, load};
 use edbatch_datasets::AtomicFile;
 use edbatch_graph::{Network, Parameter};
 use edbatch_policy::PolicyChoice;
 
+use super::device::Device;
 use super::failure::Failure;
 use super::infer::{Auto, auto_or_policy};
+use super::precision::Precision;
 use super::sha256::Hash;
 use super::{at_least_one, name_of, number_of_threads, probability, same_file, threads_or_cores};
 use crate::model::examples::Examples;
@@ -39,7 +41,7 @@ use run::Run;
 /// best epoch replace weights.safetensors: of --output, or without it of the model, from which the
 /// next run then starts. A run that was interrupted at any moment goes on with `--resume`, and
 /// gives the same weights, bit by bit, as an uninterrupted run. The weights do not depend on
-/// `--threads` and `--policy`. Only one run at a time can train a folder.
+/// `--threads`, `--policy` and `--backend`. Only one run at a time can train a folder.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
@@ -124,6 +126,11 @@ pub(crate) struct Train {
     /// are divided. Needs one thread.
     #[arg(long, value_name = "BYTES")]
     memory: Option<u64>,
+    #[command(flatten)]
+    device: Device,
+    /// Precision of products of weights and vectors: f32, the only one for training.
+    #[arg(long, value_name = "P", value_enum, default_value_t = Precision::F32)]
+    precision: Precision,
     /// Seed of the order of examples and of dropped values.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -132,8 +139,8 @@ pub(crate) struct Train {
     #[arg(long, value_name = "STEPS", value_parser = at_least_one)]
     checkpoint_every: Option<usize>,
     /// Goes on from the checkpoint in --output, or without it in the model's folder, if there is
-    /// one. --epochs (except with cosine), --patience, --test, --log, --threads, --policy, --memory
-    /// and --checkpoint-every may change.
+    /// one. --epochs (except with cosine), --patience, --test, --log, --threads, --policy, --memory,
+    /// --backend, --device and --checkpoint-every may change.
     #[arg(long)]
     resume: bool,
     /// File for a JSON line after each epoch: loss, metric, rate at its start, gradient norm,
@@ -178,6 +185,7 @@ fn group(text: &str) -> Result<(String, f64), String> {
 
 impl Train {
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        self.device.check_training(self.precision)?;
         let options = self.options()?;
         let resumed = self.output.as_ref().filter(|_| self.resume).filter(|dir| dir.exists());
         let dir = resumed.unwrap_or(&self.dir);
@@ -206,13 +214,13 @@ impl Train {
             self.policy.0.as_ref().map(|choice| choice.open(&model.network().kind_names()));
         let policy = policy.transpose().map_err(|error| Failure::policy(&error))?;
         let options = policy.into_iter().fold(options, TrainerOptions::policy);
-        let trainer =
-            Trainer::with_options(model, parameters, options).map_err(|error| match error {
-                TrainError::Option { .. } | TrainError::Group { .. } => {
-                    Failure::Usage(error.to_string())
-                }
-                _ => Failure::at(&self.dir, error),
-            })?;
+        let trainer = self.device.trainer(model, parameters, options);
+        let trainer = trainer.map_err(|error| match error {
+            TrainError::Option { .. } | TrainError::Group { .. } => {
+                Failure::Usage(error.to_string())
+            }
+            _ => Failure::at(&self.dir, error),
+        })?;
         // A log in the new folder is written after the copy.
         let is_new = |log: &&PathBuf| self.output.iter().any(|new| same_file::is_in(log, new));
         if let Some(log) = self.log.as_ref().filter(|log| !is_new(log)) {

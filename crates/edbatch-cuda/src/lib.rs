@@ -83,7 +83,7 @@ pub use command_list::{CommandList, CopyJob};
 pub use compilation::Compilation;
 pub use error::CudaError;
 pub use launch_times::LaunchTimes;
-pub use loaded::{CompiledKernels, compile, kernel_source};
+pub use loaded::{CompiledKernels, compile, compile_training, kernel_source};
 pub use model::{DeviceModel, Prediction};
 pub use open::{EmulatedBackend, EmulatedDevice, TeamSize, nvidia, team_size};
 pub use options::{CudaOptions, DevicePrecision, Driver};

@@ -9,7 +9,7 @@ use edbatch_runtime::{BackendError, Parameters};
 use super::binary::ResourceUsage;
 use super::command_list::{CommandList, Givens};
 use super::compilation::OnCompile;
-use super::device::{Arguments, Device, MemorySide, Properties, Source, TeamPart};
+use super::device::{Arguments, Device, Kernel, MemorySide, Properties, Source, TeamPart};
 use super::pass::{Pass, Placed, copied};
 use super::phase_table::{PhaseTable, SMS, Way};
 use super::place::{Placer, recurrent};
@@ -99,6 +99,28 @@ pub fn compile(
 ) -> Result<CompiledKernels, CudaError> {
     let generated = Generated::new(program, options, None, architecture);
     CompiledKernels::of(&generated.source, architecture, options.on_compile)
+}
+
+/// Compiles the kernels of training that [`compile`] leaves out: the backward pass, sums of
+/// gradients and updates. The program is [for training](Program::for_training).
+///
+/// # Errors
+/// Like [`compile`].
+pub fn compile_training(
+    program: &Program,
+    options: &CudaOptions,
+    architecture: &str,
+) -> Result<Vec<CompiledKernels>, CudaError> {
+    const GRIDS: [&str; 4] = [
+        include_str!("kernels/rows.cu"),
+        include_str!("kernels/sums.cu"),
+        include_str!("kernels/totals.cu"),
+        include_str!("kernels/update.cu"),
+    ];
+    let back = Generated::of(program, Way::Back, options, None, architecture).source;
+    let grids = GRIDS.map(|text| Source { text: text.into(), kernel: Kernel::Grid });
+    let sources = [back].into_iter().chain(grids);
+    sources.map(|source| CompiledKernels::of(&source, architecture, options.on_compile)).collect()
 }
 
 /// Returns the C++ of a program's kernels for an H100. It includes the headers in `src/kernels` of

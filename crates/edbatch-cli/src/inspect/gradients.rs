@@ -6,13 +6,12 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use edbatch::models::{Folder, FolderModel, Model, Targets, ZooInput, is_arc_file};
-use edbatch::{
-    Loaded, Loss, Times, TrainError, Trainer, TrainerOptions, interpret_gradients, load,
-};
+use edbatch::{Loaded, Loss, Times, TrainError, TrainerOptions, interpret_gradients, load};
 use edbatch_policy::PolicyChoice;
 use edbatch_runtime::{Parameters, try_memory};
 use serde_json::json;
 
+use crate::device::{self, Device};
 use crate::failure::Failure;
 use crate::infer::{Auto, auto_or_policy};
 use crate::output::Output;
@@ -48,9 +47,12 @@ pub(crate) struct Gradients {
     /// Number of threads that share each mini-batch. By default the number of cores.
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
     threads: Option<usize>,
-    /// Backend that computes the gradients.
+    /// Backend that computes the gradients. All but interpret give the same bits.
     #[arg(long, value_enum, value_name = "B", default_value_t = Backend::Cpu)]
     backend: Backend,
+    /// Device of backend cuda, a number from 0.
+    #[arg(long, value_name = "N")]
+    device: Option<usize>,
     /// File for loss, number of terms, number of instances, and seconds per stage, as JSON.
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
@@ -61,6 +63,10 @@ pub(crate) struct Gradients {
 enum Backend {
     /// Batches on the CPU.
     Cpu,
+    /// Batches on an NVIDIA GPU (in builds with the feature `cuda`).
+    Cuda,
+    /// The kernels of cuda, compiled for the CPU, for tests (in builds with the feature `cuda`).
+    CudaEmulated,
     /// Node by node in float64, without batches: the reference.
     Interpret,
 }
@@ -79,6 +85,14 @@ impl Gradients {
             let message = "--policy is not used by backend interpret, which has no batches";
             return Err(Failure::Usage(message.into()));
         }
+        let device = match self.backend {
+            // The reference has no device either.
+            Backend::Cpu | Backend::Interpret => device::Backend::Cpu,
+            Backend::Cuda => device::Backend::Cuda,
+            Backend::CudaEmulated => device::Backend::CudaEmulated,
+        };
+        let device = Device::new(device, self.device);
+        device.check()?;
         let Loaded { folder, model, parameters } = load(&self.dir).map_err(Failure::new)?;
         self.check_files(&folder)?;
         let mut output = Output::open(Some(&self.output))?;
@@ -89,8 +103,8 @@ impl Gradients {
             examples.map_err(Failure::new)?.collect::<Result<_, _>>().map_err(Failure::new)?;
         let network = model.network().clone();
         let found = match self.backend {
-            Backend::Cpu => self.batched(model, parameters, &inputs, &targets)?,
             Backend::Interpret => self.interpreted(&model, &parameters, &inputs, &targets)?,
+            _ => self.batched(&device, model, parameters, (&inputs, &targets))?,
         };
         let bytes = Parameters::from_values(&network, found.gradients)
             .and_then(|gradients| gradients.to_safetensors(&network))
@@ -111,10 +125,10 @@ impl Gradients {
 
     fn batched(
         &self,
+        device: &Device,
         model: FolderModel,
         parameters: Parameters,
-        inputs: &[ZooInput],
-        targets: &[Targets],
+        (inputs, targets): (&[ZooInput], &[Targets]),
     ) -> Result<Found, Failure> {
         let network = model.network().clone();
         let policy = self.policy.0.as_ref().map(|choice| choice.open(&network.kind_names()));
@@ -124,7 +138,7 @@ impl Gradients {
         let options = TrainerOptions::new().threads(threads).without_dropout();
         let options = policy.into_iter().fold(options, TrainerOptions::policy);
         let failed = |error| self.failed(error);
-        let mut trainer = Trainer::with_options(model, parameters, options).map_err(failed)?;
+        let mut trainer = device.trainer(model, parameters, options).map_err(failed)?;
         let weight = 1.0 / inputs.len().max(1) as f32;
         let (mut sum, bar) = (Loss::default(), progress::over(inputs.len() as u64));
         for (index, inputs) in inputs.chunks(self.batch).enumerate() {

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use edbatch::{Engine, EngineOptions, Loaded, load};
+use edbatch::{EngineOptions, Loaded, load};
 
 use super::metric::Metric;
+use crate::device::Device;
 use crate::failure::Failure;
 use crate::model::examples::Examples;
 use crate::output::print;
@@ -35,23 +36,24 @@ pub(crate) struct Evaluate {
     /// Number of threads that share each mini-batch. By default the number of cores.
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
     threads: Option<usize>,
-    /// Precision of products of weights and vectors: f32 or bf16.
+    #[command(flatten)]
+    device: Device,
+    /// Precision of products of weights and vectors.
     #[arg(long, value_name = "P", value_enum, default_value_t = Precision::F32)]
     precision: Precision,
 }
 
 impl Evaluate {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let precision = self.precision.on_cpu()?;
+        self.device.check_engine(self.precision)?;
         let Loaded { folder, model, parameters } = load(&self.dir).map_err(Failure::new)?;
         self.metric.iter().try_for_each(|metric| metric.check(&folder))?;
         let targets = self.targets.as_slice();
         let examples = Examples::read(&folder, std::slice::from_ref(&self.input), targets)?;
         self.metric.iter().try_for_each(|metric| metric.check_targets(&folder, &examples))?;
         let threads = threads_or_cores(self.threads);
-        let options = EngineOptions::new().threads(threads).precision(precision);
-        let engine = Engine::with_options(model, parameters.clone(), options);
-        let mut engine = engine.map_err(Failure::new)?;
+        let options = EngineOptions::new().threads(threads);
+        let mut engine = self.device.engine(model, &parameters, options, self.precision)?;
         for metric in &self.metric {
             let value = metric.evaluate(&mut engine, &parameters, &folder, &examples)?;
             print(&format!("{}: {value:.4}\n", name_of(metric)))?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use edbatch::models::{Folder, FolderModel, Model, Targets, ZooInput};
-use edbatch::{Engine, EngineOptions, Times, Trainer, shuffled};
+use edbatch::{EngineOptions, Times, Trainer, shuffled};
 use edbatch_datasets::write_atomic;
 use edbatch_runtime::Parameters;
 use serde_json::{Value, json};
@@ -199,9 +199,8 @@ impl Run<'_> {
 
     fn evaluate(&self, parameters: &Parameters, examples: &Examples) -> Result<f64, Failure> {
         let options = EngineOptions::new().threads(self.threads);
-        let model = self.trainer.model().clone();
-        let engine = Engine::with_options(model, parameters.clone(), options);
-        let mut engine = engine.map_err(Failure::new)?;
+        let (model, precision) = (self.trainer.model().clone(), self.options.precision);
+        let mut engine = self.options.device.engine(model, parameters, options, precision)?;
         self.options.metric.evaluate(&mut engine, parameters, &self.folder, examples)
     }
 

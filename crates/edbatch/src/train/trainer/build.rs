@@ -33,7 +33,6 @@ impl<M: Model> Trainer<M> {
         parameters: Parameters,
         mut options: TrainerOptions,
     ) -> Result<Self, TrainError> {
-        options.check(model.network())?;
         let program = Self::program(model.network(), &options)?;
         let pool = options.engine.take_pool()?;
         let parameters = parameters.for_network(model.network())?;
@@ -49,11 +48,12 @@ impl<M: Model> Trainer<M> {
     /// [`with_backend`](Self::with_backend).
     ///
     /// # Errors
-    /// If a cell, its adjoint or a table is too large.
+    /// If a cell, its adjoint or a table is too large, or if the options are incompatible.
     pub fn program(
         network: &Network,
         options: &TrainerOptions,
     ) -> Result<Arc<Program>, TrainError> {
+        options.check(network)?;
         let masked = network.masked().network;
         let own = network.parameters().len();
         let is_trained = |id: ParameterId| {
