@@ -7,8 +7,8 @@ use edbatch::cuda::{self, CudaOptions, DevicePrecision, EmulatedDevice};
 use edbatch::graph::Network;
 use edbatch::layout::{CellStyle, Program};
 use edbatch::policy::{AnyPolicy, ChoiceError, PolicyChoice};
-use edbatch::runtime::Parameters;
-use edbatch::{Engine, EngineOptions, Precision};
+use edbatch::runtime::{Backend, BackendError, Parameters};
+use edbatch::{Engine, EngineOptions, Precision, TrainError, Trainer, TrainerOptions};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -53,6 +53,47 @@ impl Device {
             ))
         })
     }
+
+    /// Like [`parse`](Self::parse), for trainers, which use one device.
+    pub(crate) fn of_trainer(name: &str) -> PyResult<Self> {
+        let device = Self::parse(name)?;
+        if matches!(&device, Self::Cuda(devices) if devices.len() != 1) {
+            let error = format!("device: expected one device for training, got {name:?}");
+            return Err(PyValueError::new_err(error));
+        }
+        Ok(device)
+    }
+
+    /// Loads a program on devices.
+    fn load(
+        &self,
+        program: &Arc<Program>,
+        parameters: &Parameters,
+        options: &CudaOptions,
+    ) -> Result<Box<dyn Backend>, BackendError> {
+        let program = program.clone();
+        match self {
+            Self::Cuda(devices) => cuda::nvidia(program, parameters, options, devices),
+            _ => Ok(Box::new(EmulatedDevice::new(0).load(program, parameters, options)?)),
+        }
+    }
+
+    /// Builds a trainer.
+    pub(crate) fn trainer(
+        &self,
+        model: Wired,
+        network: &Network,
+        parameters: Parameters,
+        options: TrainerOptions,
+    ) -> Result<Trainer<Wired>, TrainError> {
+        if *self == Self::Cpu {
+            return Trainer::with_options(model, parameters, options);
+        }
+        let program = Trainer::<Wired>::program(network, &options)?;
+        let masked = Trainer::<Wired>::masked_parameters(network, &parameters, &options)?;
+        let backend = self.load(&program, &masked, &CudaOptions::new())?;
+        Trainer::with_backend(model, parameters, program, backend, options)
+    }
 }
 
 /// Opens a policy, by its name or its file. `None` is the default of the engine.
@@ -90,13 +131,8 @@ impl Options<'_> {
         let program = Program::new(network.clone(), CellStyle::default());
         let program = program.map_err(|error| PyValueError::new_err(error.to_string()))?;
         let program = Arc::new(program.fold_tables(self.fold_tables));
-        let (loaded, cuda_options) = (program.clone(), CudaOptions::new().precision(precision));
-        let backend = match &self.device {
-            Device::Cuda(devices) => cuda::nvidia(loaded, &parameters, &cuda_options, devices),
-            _ => EmulatedDevice::new(0)
-                .load(loaded, &parameters, &cuda_options)
-                .map(|backend| Box::new(backend) as _),
-        };
+        let cuda_options = CudaOptions::new().precision(precision);
+        let backend = self.device.load(&program, &parameters, &cuda_options);
         let backend = backend.map_err(errors::backend)?;
         let engine = Engine::with_backend(model, &parameters, program, backend, options);
         engine.map_err(errors::engine)

@@ -20,7 +20,7 @@ use crate::mini_batch::{rows_of, targets_of};
 use crate::model::{Input, Wired};
 use crate::network::Network;
 use crate::optimizer::{Group, Optimizer};
-use crate::options::policy_of;
+use crate::options::{Device, policy_of};
 use crate::packed::{self, Given, Packed};
 use crate::signals::{Signals, Stop};
 use crate::train_outcome::{TrainReport, failure, plain};
@@ -37,23 +37,25 @@ use crate::{arrays, exclusive};
 /// "exponential:FACTOR", "cosine:EPOCHS" or "plateau:FACTOR:PATIENCE"), `warm_up` (a number of
 /// updates), `groups` (a Group for each prefix of names), `clip_norm` or `clip_value`,
 /// `given_gradients` for `backward`, `seed` of dropout, `dropout=False` to turn it off, and
-/// `threads`, `policy`, `memory_limit` and `work` as for an Engine. Training is in f32 alone, on
-/// the CPU.
+/// `threads`, `policy`, `memory_limit`, `work` and `device` as for an Engine; but one device. All
+/// devices give the CPU's bits. Training is in f32 alone.
 ///
-/// Raises WeightsError if the weights do not fit the network, and ValueError for invalid options.
+/// Raises WeightsError if the weights do not fit the network, ValueError for invalid options, and
+/// DeviceError if the device cannot be used.
 #[pyclass(frozen, weakref, module = "edbatch")]
 pub(crate) struct Trainer {
     trainer: Mutex<edbatch::Trainer<Wired>>,
     wirer: Wirer,
     /// The shapes of the last packed run.
     packed: Mutex<Option<Packed>>,
+    on_device: bool,
     threads: usize,
     process: u32,
 }
 
 impl Trainer {
     fn lock(&self) -> PyResult<MutexGuard<'_, edbatch::Trainer<Wired>>> {
-        let threads = (self.threads > 1).then_some(self.process);
+        let threads = (self.threads > 1 || self.on_device).then_some(self.process);
         exclusive::lock(&self.trainer, threads, "trainer", "build a trainer for each thread")
     }
 
@@ -97,7 +99,7 @@ impl Trainer {
     #[pyo3(signature = (
         network, weights, build=None, *, optimizer=None, rate=None, warm_up=0, groups=None,
         clip_norm=None, clip_value=None, given_gradients=false, dropout=true, seed=0, threads=1,
-        policy=None, memory_limit=None, work=None
+        policy=None, memory_limit=None, work=None, device="cpu"
     ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
@@ -117,7 +119,9 @@ impl Trainer {
         policy: Option<PathBuf>,
         memory_limit: Option<u64>,
         work: Option<Py<PyAny>>,
+        device: &str,
     ) -> PyResult<Self> {
+        let device = Device::of_trainer(device)?;
         let frozen = Network::intern(network)?;
         let mut options = TrainerOptions::new().warm_up(warm_up).seed(seed).threads(threads);
         if let Some(optimizer) = optimizer {
@@ -148,13 +152,14 @@ impl Trainer {
         let options = policy.into_iter().fold(options, TrainerOptions::policy);
         let options = memory_limit.into_iter().fold(options, TrainerOptions::memory_limit);
         let parameters = weights.get().for_network(&frozen)?;
-        let model = Wired { empty: Arc::new(models::CallList::new(frozen)), zoo: None };
-        let trainer = edbatch::Trainer::with_options(model, parameters, options).map_err(plain)?;
+        let model = Wired { empty: Arc::new(models::CallList::new(frozen.clone())), zoo: None };
+        let trainer = device.trainer(model, &frozen, parameters, options).map_err(plain)?;
         let network = network.clone().unbind();
         let wirer = Wirer { network, build, work, folder: None, pool: Mutex::default() };
         let process = std::process::id();
         let (trainer, packed) = (Mutex::new(trainer), Mutex::default());
-        Ok(Self { trainer, wirer, packed, threads, process })
+        let on_device = device != Device::Cpu;
+        Ok(Self { trainer, wirer, packed, on_device, threads, process })
     }
 
     /// Computes the mean loss of a mini-batch and its gradients, and updates the parameters.

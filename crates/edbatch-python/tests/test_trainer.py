@@ -132,7 +132,7 @@ def test_backward_without_given_gradients_returns_nothing():
     train = trainer()
     outputs = train.forward(INPUTS)
     assert train.backward(outputs) == []
-    with pytest.raises(ValueError, match="expected a gradient for each row"):
+    with pytest.raises(ValueError, match="expected gradients of all that"):
         train.forward(INPUTS)
         train.backward(outputs[:2])
     with pytest.raises(ValueError, match=r"expected for each input an array \[rows, width\]"):
@@ -287,3 +287,42 @@ def test_a_trainer_is_of_one_thread_at_a_time():
     train = ed.Trainer(net, ed.Weights.random(net), again)
     with pytest.raises(RuntimeError, match="is running"):
         train.forward(INPUTS)
+
+
+def test_devices_train_with_the_bits_of_the_cpu():
+    net, build, *_ = model(dropout=0.25)
+    options = {"optimizer": ed.adam_w(0.05), "clip_norm": 0.5, "seed": 3}
+
+    def of(device, threads=1):
+        weights = ed.Weights.random(net, seed=1)
+        return ed.Trainer(net, weights, build, device=device, threads=threads, **options)
+
+    cpu = of("cpu")
+    try:
+        device = of("cuda-emulated", threads=2)
+    except ed.DeviceError as error:
+        pytest.skip(f"no emulated device: {error}")
+    for train in (cpu, device):
+        train.accumulate(INPUTS, TARGETS, 0.5)
+    gradients = device.gradients()
+    for name, expected in cpu.gradients().items():
+        assert gradients[name].tobytes() == expected.tobytes(), name
+    assert cpu.update() == device.update()
+    for _ in range(3):
+        reports = [train.train(INPUTS, TARGETS) for train in (cpu, device)]
+        assert reports[0].loss == reports[1].loss
+    assert cpu.state() == device.state()
+    back = of("cpu")
+    back.set_state(device.state())
+    for train in (cpu, device, back):
+        train.train(INPUTS, TARGETS)
+    assert cpu.state() == device.state() == back.state()
+
+
+def test_a_trainer_has_one_device():
+    with pytest.raises(ValueError, match="device: expected one device for training, got"):
+        trainer(device="cuda:0,1")
+    with pytest.raises(ValueError, match="device: expected cpu, cuda, cuda:1 or cuda-emulated"):
+        trainer(device="gpu")
+    with pytest.raises(ed.DeviceError):
+        trainer(device="cuda:99")

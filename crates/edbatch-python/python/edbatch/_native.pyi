@@ -506,6 +506,7 @@ class Trainer:
         policy: _Path | None = None,
         memory_limit: int | None = None,
         work: Callable[..., float] | None = None,
+        device: str = "cpu",
     ) -> Trainer: ...
     def train(
         self, inputs: Iterable[Any], targets: Iterable[npt.ArrayLike], /
