@@ -139,8 +139,8 @@ pub(crate) struct Train {
     #[arg(long, value_name = "STEPS", value_parser = at_least_one)]
     checkpoint_every: Option<usize>,
     /// Goes on from the checkpoint in --output, or without it in the model's folder, if there is
-    /// one. --epochs (except with cosine), --patience, --test, --log, --threads, --policy, --memory,
-    /// --backend, --device and --checkpoint-every may change.
+    /// one. --epochs (except with cosine), --patience, --test, --log, --threads, --policy,
+    /// --memory, --backend, --device and --checkpoint-every may change.
     #[arg(long)]
     resume: bool,
     /// File for a JSON line after each epoch: loss, metric, rate at its start, gradient norm,

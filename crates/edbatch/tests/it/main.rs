@@ -11,6 +11,8 @@ mod circles;
 mod compiled;
 mod curves;
 #[cfg(feature = "cuda")]
+mod device_edges;
+#[cfg(feature = "cuda")]
 mod device_training;
 mod differences;
 mod dropout;
