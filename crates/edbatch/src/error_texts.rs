@@ -112,7 +112,7 @@ fn messages_of_training_are_complete_without_a_source() {
         ),
         (
             Box::new(TrainError::Backend),
-            "the backend computes no gradients: load the CPU or a CUDA device with a program for training",
+            "the backend computes no gradients: use the CPU or CUDA, with a program for training",
         ),
         (Box::new(TrainError::Parameters(ParameterError::Gates { what: "gates".into() })), "gates"),
         (

@@ -10,8 +10,8 @@ use crate::precision::Precision;
 /// Compiles a model's kernels for a GPU ahead of time. This machine does not need a GPU.
 ///
 /// The machine code is stored in the user's cache ($XDG_CACHE_HOME/edbatch, or ~/.cache/edbatch),
-/// where `--backend cuda` finds it. A machine with a copy of this folder needs no compiler. The machine
-/// code depends on the model's sizes, not on its weights.
+/// where `--backend cuda` finds it. A machine with a copy of this folder needs no compiler. The
+/// machine code depends on the model's sizes, not on its weights.
 #[derive(Args)]
 #[command(after_help = "\
 Example:

@@ -19,9 +19,7 @@ pub enum TrainError {
     #[error(transparent)]
     Run(RunError),
     /// The backend computes no gradients.
-    #[error(
-        "the backend computes no gradients: load the CPU or a CUDA device with a program for training"
-    )]
+    #[error("the backend computes no gradients: use the CPU or CUDA, with a program for training")]
     Backend,
     /// The parameters do not fit the model.
     #[error(transparent)]
