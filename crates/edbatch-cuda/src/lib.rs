@@ -10,8 +10,8 @@
 //! chosen.
 //!
 //! *Cost*: kernels are compiled once per model size and architecture and cached on disk. By
-//! default, a round of a mini-batch is one launch if its teams fit on the device. No memory is
-//! allocated once the largest plan has run.
+//! default, a round of a mini-batch is one launch if its teams fit on the device, and a step of
+//! training at most seven. No memory is allocated once the largest plan has run.
 //!
 //! # Terms
 //!
@@ -27,12 +27,17 @@
 //! - A *group* is the blocks of a team that hold all *resident weights* once: these stay in shared
 //!   memory while a plan runs. Each of its blocks, a *slice*, holds the weights of some units.
 //! - A *unit tile* is a tile of a job with resident weights, whose sums stay in registers.
+//! - The *masters* are the parameters of a program for training, row by row, from which weights are
+//!   packed.
+//! - The *stage* of a step of training is the number of its last launch that ended well, in device
+//!   memory. Later launches do nothing unless it is the number before their own.
 //! - A *superstep* is the code of a kernel between two barriers of a block.
 //!
 //! # Where to read next
 //!
 //! `command_list.rs`, `backend.rs` and `team_pool.rs`; then the kernels: `kernels/block.h`,
 //! `kernels/tile.h`, `kernels/large.h`, `kernels/small.h`, `kernels/steps.h` and `kernels/team.h`.
+//! Of training, begin with `step.rs`, `trained.rs` and `kernels/stage.h`.
 //! `unsafe` code is in `emulated.rs`, `nvidia.rs`, the files below `nvidia/`, and `nvrtc.rs`.
 
 mod backend;
