@@ -14,7 +14,6 @@ use super::device::{Device, TeamPart};
 use super::loaded::Loaded;
 use super::memory::{PlanMemory, SharedArena};
 use super::pass::Placed;
-#[cfg(test)]
 use super::phase_table::Way;
 use super::slot::Slot;
 use super::step::StepParts;
@@ -33,6 +32,8 @@ pub(super) struct Cuda<D: Device> {
     pub(super) loaded: Arc<Loaded<D>>,
     /// All devices; the backend runs on one of them, and its forks use them in turn.
     devices: Arc<Devices<D>>,
+    /// The trained parameters, if the program is for training.
+    pub(super) trained: Option<Arc<Trained<D>>>,
     pub(super) slots: Vec<Slot<D>>,
     /// The plans of the last launch, one for each team; the next launch reuses the vector.
     pub(super) parts: Vec<TeamPart>,
@@ -62,12 +63,20 @@ impl<D: Device> Cuda<D> {
             return Err(CudaError::failed("the list of devices", why).into());
         }
         let load = |device: &Arc<D>| {
-            Ok(Arc::new(Loaded::new(device.clone(), program.clone(), parameters, options)?))
+            let of = (program.clone(), Way::Forward);
+            let (loaded, layout) = Loaded::of(device.clone(), of, parameters, options)?;
+            Ok((Arc::new(loaded), layout))
         };
         let loaded = devices.iter().map(load).collect::<Result<Vec<_>, BackendError>>()?;
         let none = || CudaError::failed("the list of devices", "expected at least one device");
-        let first = loaded.first().ok_or_else(none)?.clone();
-        Ok(Self::on(first, Arc::new(Devices { loaded, next: AtomicUsize::new(1) })))
+        let (first, layout) = loaded.first().ok_or_else(none)?;
+        let trained = match program.training() {
+            Some(_) => Some(Arc::new(Trained::new(first, layout, parameters, options)?)),
+            None => None,
+        };
+        let (first, loaded) =
+            (first.clone(), loaded.into_iter().map(|(loaded, _)| loaded).collect());
+        Ok(Self::on(first, Arc::new(Devices { loaded, next: AtomicUsize::new(1) }), trained))
     }
 
     /// Loads the kernel of a pass of a program on a device.
@@ -82,12 +91,16 @@ impl<D: Device> Cuda<D> {
         let (loaded, _) = Loaded::of(device, of, &parameters, options)?;
         let loaded = Arc::new(loaded);
         let devices = Devices { loaded: vec![loaded.clone()], next: AtomicUsize::new(1) };
-        Ok(Self::on(loaded, Arc::new(devices)))
+        Ok(Self::on(loaded, Arc::new(devices), None))
     }
 
-    fn on(loaded: Arc<Loaded<D>>, devices: Arc<Devices<D>>) -> Self {
+    fn on(
+        loaded: Arc<Loaded<D>>,
+        devices: Arc<Devices<D>>,
+        trained: Option<Arc<Trained<D>>>,
+    ) -> Self {
         let (slots, parts, arena) = (Vec::new(), Vec::new(), SharedArena::new());
-        Self { loaded, devices, slots, parts, arena, step: StepParts::default() }
+        Self { loaded, devices, trained, slots, parts, arena, step: StepParts::default() }
     }
 
     /// Runs again one step of the plan that ran last in slot 0. The step's operands may have been
@@ -164,7 +177,7 @@ impl<D: Device> Cuda<D> {
 impl<D: Device> Backend for Cuda<D> {
     fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
         let loaded = self.loaded.clone();
-        if loaded.trained.is_some() {
+        if self.trained.is_some() {
             return self.run_trained(parts);
         }
         let placed = loaded.placed();
@@ -238,14 +251,15 @@ impl<D: Device> Backend for Cuda<D> {
         let arena = 4 * words(|memory| memory.arenas.words());
         let store = 4 * words(|memory| memory.store.words);
         let Bytes { weights, arena: sums, .. } =
-            self.loaded.trained.as_ref().map_or(Bytes::default(), Trained::bytes);
+            self.trained.as_deref().map_or(Bytes::default(), Trained::bytes);
         let arena = arena + 4 * self.arena.words() + sums;
         Bytes { weights: self.loaded.weight_bytes + weights, arena, store }
     }
 
     fn bytes_of(&self, plan: &Plan) -> u64 {
-        let Loaded { pass, trained, .. } = &*self.loaded;
-        let arenas = if trained.is_none() && pass.waits_for_rows(&pass.placed()) { 2 } else { 1 };
+        let pass = &self.loaded.pass;
+        let arenas =
+            if self.trained.is_none() && pass.waits_for_rows(&pass.placed()) { 2 } else { 1 };
         arenas * (size_of::<f32>() * plan.arena) as u64
     }
 
@@ -254,13 +268,13 @@ impl<D: Device> Backend for Cuda<D> {
     }
 
     fn training(&mut self) -> Option<&mut dyn Training> {
-        self.loaded.trained.is_some().then_some(self as &mut dyn Training)
+        self.trained.is_some().then_some(self as &mut dyn Training)
     }
 
     fn fork(&self) -> Box<dyn Backend> {
         let Devices { loaded, next } = &*self.devices;
         let next = next.fetch_add(1, Ordering::Relaxed) % loaded.len();
-        Box::new(Self::on(loaded[next].clone(), self.devices.clone()))
+        Box::new(Self::on(loaded[next].clone(), self.devices.clone(), self.trained.clone()))
     }
 
     fn lifetimes(&self) -> Lifetimes {
@@ -301,7 +315,7 @@ mod tests {
         let given = Given { initial: &subject.initial, places: &[], host: &[] };
         let run = |waves: &[u32]| -> Vec<u32> {
             // A new arena, which holds NaN.
-            let mut fork = Cuda::on(device.loaded.clone(), device.devices.clone());
+            let mut fork = Cuda::on(device.loaded.clone(), device.devices.clone(), None);
             fork.run_in_waves(&plan, &given, waves).unwrap();
             let outputs = fork.outputs(0, &plan);
             let fields = (0..wanted.len()).flat_map(|value| outputs.fields(value));

@@ -18,7 +18,6 @@ use super::shapes::shared_bytes;
 use super::source::{Tiles, source};
 use super::store::{Key, Store};
 use super::team_pool::TeamKernel;
-use super::trained::Trained;
 use super::unit_tile::UnitTile;
 use super::weights::WeightLayout;
 use super::{CudaError, CudaOptions, DevicePrecision, nvrtc};
@@ -34,8 +33,6 @@ pub(super) struct Loaded<D: Device> {
     pub(super) folded: Option<D::Memory>,
     /// The bytes of weights and folded tables.
     pub(super) weight_bytes: usize,
-    /// The trained parameters, if the program is for training.
-    pub(super) trained: Option<Trained<D>>,
 }
 
 /// A program's generated source, before it is compiled.
@@ -182,23 +179,8 @@ impl Generated {
 }
 
 impl<D: Device> Loaded<D> {
-    /// Compiles a program's kernels, copies its parameters to a device, and computes the folded
-    /// tables there.
-    pub(super) fn new(
-        device: Arc<D>,
-        program: Arc<Program>,
-        parameters: &Parameters,
-        options: &CudaOptions,
-    ) -> Result<Self, BackendError> {
-        let is_trained = program.training().is_some();
-        let (mut loaded, layout) = Self::of(device, (program, Way::Forward), parameters, options)?;
-        if is_trained {
-            loaded.trained = Some(Trained::new(&loaded, &layout, parameters, options)?);
-        }
-        Ok(loaded)
-    }
-
-    /// Loads the kernel of a pass. Also returns the layout of the weights.
+    /// Compiles the kernel of a pass of a program, copies its parameters to a device, and computes
+    /// the folded tables there. Also returns the layout of the weights.
     pub(super) fn of(
         device: Arc<D>,
         (program, way): (Arc<Program>, Way),
@@ -214,8 +196,8 @@ impl<D: Device> Loaded<D> {
         let weight_bytes = size_of_val(packed.as_slice());
         let weights = copied(&*device, &packed)?;
         drop(packed);
-        let (folded, trained) = (None, None);
-        let mut loaded = Self { device, program, pass, weights, folded, weight_bytes, trained };
+        let folded = None;
+        let mut loaded = Self { device, program, pass, weights, folded, weight_bytes };
         loaded.fold_tables()?;
         Ok((loaded, layout))
     }

@@ -22,7 +22,7 @@ use super::pass::Placed;
 use super::slot::Slot;
 use super::team_pool::TeamKernel;
 use super::trained::State;
-use super::training::{next, trained};
+use super::training::next;
 use super::update::Changes;
 
 /// The maximum number of floats that a launch clears for a part.
@@ -49,7 +49,7 @@ impl<D: Device> Cuda<D> {
             return step.run_by_methods(self);
         }
         let loaded = self.loaded.clone();
-        let (device, trained) = (&*loaded.device, trained(&loaded));
+        let (device, trained) = (&*loaded.device, self.trained());
         let placed = [loaded.placed(), trained.back.placed()];
         let [forward, back] = &placed;
         let waits = loaded.pass.waits_for_rows(forward) || trained.back.waits_for_rows(back);
@@ -95,7 +95,7 @@ impl<D: Device> Cuda<D> {
         [forward, back]: &[Arc<Placed<D>>; 2],
         step: &TrainingStep<'_>,
     ) -> Result<(), BackendError> {
-        let (device, trained) = (&*loaded.device, trained(loaded));
+        let (device, trained) = (&*loaded.device, self.trained());
         let (mut end, mut first_input) = (0, 0);
         self.step.losses.clear();
         for part in step.parts {
@@ -141,7 +141,7 @@ impl<D: Device> Cuda<D> {
         step: &TrainingStep<'_>,
         clears: bool,
     ) {
-        let (device, trained) = (&*loaded.device, trained(loaded));
+        let (device, trained) = (&*loaded.device, self.trained());
         let [masters, stage] = [&trained.masters, &state.stage].map(|it| device.address(it));
         let StepParts { forward, back, .. } = &mut self.step;
         forward.clear();
@@ -168,7 +168,7 @@ impl<D: Device> Cuda<D> {
         (kernels, back): (&[TeamKernel<'_, D>; 2], &Placed<D>),
         step: &TrainingStep<'_>,
     ) -> Result<(), BackendError> {
-        let (device, trained) = (&*loaded.device, trained(loaded));
+        let (device, trained) = (&*loaded.device, self.trained());
         let parts = step.parts.iter().map(|part| part.back);
         let starts =
             parts.map(|BackPart { slot, plan, .. }| (self.slots[slot].span.start as u32, plan));

@@ -1,5 +1,7 @@
 //! Gradients on a device: runs plans back, and completes the gradients of parameters.
 
+use std::sync::Arc;
+
 use edbatch_layout::{GivenSum, TrainingPlan};
 use edbatch_runtime::{
     BackPart, BackendError, Contributors, Given, Gradient, Gradients, OutputGradients, Part, Rows,
@@ -10,22 +12,21 @@ use super::CudaError;
 use super::backend::Cuda;
 use super::command_list::{Givens, Losses};
 use super::device::{Arguments, Device, TeamPart};
-use super::loaded::Loaded;
 use super::slot::Slot;
 use super::sums::Completed;
 use super::team_pool::TeamKernel;
 use super::trained::Trained;
 
-/// Returns the trained parameters of a program.
-pub(super) fn trained<D: Device>(loaded: &Loaded<D>) -> &Trained<D> {
-    loaded.trained.as_ref().expect("the program is for training")
-}
-
 impl<D: Device> Cuda<D> {
+    /// Returns the trained parameters.
+    pub(super) fn trained(&self) -> Arc<Trained<D>> {
+        self.trained.clone().expect("the program is for training")
+    }
+
     /// Runs parts forward. Their arenas lie behind those of slots that are in no part.
     pub(super) fn run_trained(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
         let loaded = self.loaded.clone();
-        let (device, placed, trained) = (&*loaded.device, loaded.placed(), trained(&loaded));
+        let (device, placed, trained) = (&*loaded.device, loaded.placed(), self.trained());
         let is_kept = |slot: usize| parts.iter().all(|part| part.slot != slot);
         let kept = self.slots.iter().enumerate().filter(|&(slot, _)| is_kept(slot));
         let first = kept.map(|(_, slot)| slot.span.end).max().unwrap_or(0);
@@ -109,7 +110,7 @@ impl<D: Device> Training for Cuda<D> {
         losses: &mut Vec<f64>,
     ) -> Result<(), BackendError> {
         let loaded = self.loaded.clone();
-        let (device, trained) = (&*loaded.device, trained(&loaded));
+        let (device, trained) = (&*loaded.device, self.trained());
         let placed = trained.back.placed();
         let mut end = self.arena.used;
         for &BackPart { slot, plan, outputs } in parts {
@@ -165,7 +166,7 @@ impl<D: Device> Training for Cuda<D> {
 
     fn add_sums(&mut self, parts: &[(usize, &TrainingPlan)]) -> Result<(), BackendError> {
         let loaded = &*self.loaded;
-        let trained = trained(loaded);
+        let trained = self.trained();
         let state = &mut *trained.state();
         let starts = parts.iter().map(|&(slot, plan)| (self.slots[slot].span.start as u32, plan));
         let starts: Vec<_> = starts.collect();
@@ -175,7 +176,7 @@ impl<D: Device> Training for Cuda<D> {
 
     fn given_gradients(&self, slot: usize, plan: &TrainingPlan) -> Result<Rows, BackendError> {
         let loaded = &*self.loaded;
-        let (device, program, trained) = (&*loaded.device, &*loaded.program, trained(loaded));
+        let (device, program, trained) = (&*loaded.device, &*loaded.program, self.trained());
         let state = &mut *trained.state();
         let initial = program.network().initial_values().len();
         let mut sums = plan.given.iter().peekable();
@@ -225,7 +226,7 @@ impl<D: Device> Training for Cuda<D> {
 
     fn finish(&mut self) -> Result<f64, BackendError> {
         let loaded = &*self.loaded;
-        let (device, trained) = (&*loaded.device, trained(loaded));
+        let (device, trained) = (&*loaded.device, self.trained());
         let state = &mut *trained.state();
         let placed = trained.back.placed();
         state.lists.clear();
@@ -242,7 +243,7 @@ impl<D: Device> Training for Cuda<D> {
 
     fn gradients(&self) -> Result<Gradients, BackendError> {
         let loaded = &*self.loaded;
-        let trained = trained(loaded);
+        let trained = self.trained();
         let state = &*trained.state();
         let training = loaded.program.training().expect("the program is for training");
         let contributors = Contributors::all(training);
@@ -271,14 +272,14 @@ impl<D: Device> Training for Cuda<D> {
     }
 
     fn forget(&mut self) {
-        let trained = trained(&self.loaded);
+        let trained = self.trained();
         trained.state().forget(&trained.table);
         self.slots.iter_mut().for_each(|slot| slot.span = 0..0);
     }
 
     fn update(&mut self, update: &Update<'_>) -> Result<(), BackendError> {
         let loaded = self.loaded.clone();
-        let trained = trained(&loaded);
+        let trained = self.trained();
         let (device, state) = (&*loaded.device, &mut *trained.state());
         let changes = trained.changes(&loaded, state, update)?;
         let squared_norm = update.gradients.map_or(state.squared_norm, Gradients::squared_norm);
@@ -292,10 +293,10 @@ impl<D: Device> Training for Cuda<D> {
     }
 
     fn state(&self) -> Result<TrainingState, BackendError> {
-        trained(&self.loaded).copy_state(&self.loaded)
+        self.trained().copy_state(&self.loaded)
     }
 
     fn set_state(&mut self, state: &TrainingState) -> Result<(), BackendError> {
-        trained(&self.loaded).replace_state(&self.loaded, state)
+        self.trained().replace_state(&self.loaded, state)
     }
 }
