@@ -28,6 +28,15 @@ pub(crate) const HEADERS: [(&str, &str); 17] = [
     ("tile.h", include_str!("kernels/tile.h")),
 ];
 
+/// The sources of the kernels that complete gradients and update parameters, which no program
+/// changes: sums of rows, sums over calls, totals, and the update.
+pub(crate) const GRIDS: [&str; 4] = [
+    include_str!("kernels/rows.cu"),
+    include_str!("kernels/sums.cu"),
+    include_str!("kernels/totals.cu"),
+    include_str!("kernels/update.cu"),
+];
+
 /// Bytes of shared memory before the resident weights of a block, and the minimum number of bytes
 /// for rows after them: `AHEAD` and `ROWS` of `kernels/block.h`.
 pub(crate) const AHEAD_BYTES: usize = 4 * 944;

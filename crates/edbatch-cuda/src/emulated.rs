@@ -6,11 +6,13 @@
 //! waves at the same time, as on a GPU.
 
 use std::alloc::{self, Layout};
+use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use libloading::Library;
@@ -174,15 +176,26 @@ pub(crate) struct EmulatedProgram {
     _library: Library,
 }
 
+/// The text of a source, and the options of the compiler.
+type Key = (String, Vec<&'static str>);
+
 impl Device for Emulated {
     type Memory = HostMemory;
-    type Program = EmulatedProgram;
+    type Program = Arc<EmulatedProgram>;
 
     fn properties(&self) -> &Properties {
         &self.properties
     }
 
-    fn compile(&self, source: &Source, _: OnCompile) -> Result<EmulatedProgram, CudaError> {
+    fn compile(&self, source: &Source, _: OnCompile) -> Result<Arc<EmulatedProgram>, CudaError> {
+        // The kernels of grids are the same for all programs.
+        static GRIDS: Mutex<BTreeMap<Key, Arc<EmulatedProgram>>> = Mutex::new(BTreeMap::new());
+        let key = (source.text.clone(), self.options.clone());
+        let mut grids = (source.kernel == Kernel::Grid)
+            .then(|| GRIDS.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(known) = grids.as_ref().and_then(|grids| grids.get(&key)) {
+            return Ok(known.clone());
+        }
         let folder = Folder::new().map_err(failed("a folder for the compiler"))?;
         let path = build(&folder.path, source, &self.options)?;
         // SAFETY: the library was just built from our headers; its only initialisers are the
@@ -198,7 +211,11 @@ impl Device for Emulated {
             }
         };
         let launch = launch.map_err(failed("a function of the compiled kernels"))?;
-        Ok(EmulatedProgram { launch, _library: library })
+        let program = Arc::new(EmulatedProgram { launch, _library: library });
+        if let Some(grids) = &mut grids {
+            grids.insert(key, program.clone());
+        }
+        Ok(program)
     }
 
     fn memory(&self, bytes: usize, side: MemorySide) -> Result<HostMemory, CudaError> {
@@ -289,7 +306,7 @@ impl Device for Emulated {
 
     fn launch_teams(
         &self,
-        program: &EmulatedProgram,
+        program: &Arc<EmulatedProgram>,
         _stream: usize,
         teams: usize,
         shared_bytes: usize,
@@ -316,7 +333,7 @@ impl Device for Emulated {
 
     fn launch_grid(
         &self,
-        program: &EmulatedProgram,
+        program: &Arc<EmulatedProgram>,
         _stream: usize,
         blocks: usize,
         shared_bytes: usize,

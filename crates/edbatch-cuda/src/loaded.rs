@@ -9,7 +9,7 @@ use edbatch_runtime::{BackendError, Parameters};
 use super::binary::ResourceUsage;
 use super::command_list::{CommandList, Givens};
 use super::compilation::OnCompile;
-use super::device::{Arguments, Device, Kernel, MemorySide, Properties, Source, TeamPart};
+use super::device::{Arguments, Device, GRIDS, Kernel, MemorySide, Properties, Source, TeamPart};
 use super::pass::{Pass, Placed, copied};
 use super::phase_table::{PhaseTable, SMS, Way};
 use super::place::{Placer, recurrent};
@@ -108,12 +108,6 @@ pub fn compile_training(
     options: &CudaOptions,
     architecture: &str,
 ) -> Result<Vec<CompiledKernels>, CudaError> {
-    const GRIDS: [&str; 4] = [
-        include_str!("kernels/rows.cu"),
-        include_str!("kernels/sums.cu"),
-        include_str!("kernels/totals.cu"),
-        include_str!("kernels/update.cu"),
-    ];
     let back = Generated::of(program, Way::Back, options, None, architecture).source;
     let grids = GRIDS.map(|text| Source { text: text.into(), kernel: Kernel::Grid });
     let sources = [back].into_iter().chain(grids);

@@ -7,10 +7,12 @@
 
 use std::slice;
 use std::sync::Arc;
+use std::time::Instant;
 
 use edbatch_layout::LINE;
 use edbatch_runtime::{
-    BackPart, BackendError, Given, OutputGradients, Rows, StepResult, TrainingPart, TrainingStep,
+    BackPart, BackendError, Given, OutputGradients, Rows, StepResult, StepTimes, TrainingPart,
+    TrainingStep,
 };
 
 use super::CudaError;
@@ -48,6 +50,7 @@ impl<D: Device> Cuda<D> {
         if is_given || is_empty || !step.parts.iter().all(has_loss) {
             return step.run_by_methods(self);
         }
+        let began = Instant::now();
         let loaded = self.loaded.clone();
         let (device, trained) = (&*loaded.device, self.trained());
         let placed = [loaded.placed(), trained.back.placed()];
@@ -83,7 +86,7 @@ impl<D: Device> Cuda<D> {
             terms: terms.map(|terms| terms.count() as u64).sum(),
             squared_norm: if step.update.is_some() { told.squared_norm } else { 0.0 },
             not_finite,
-            ..StepResult::default()
+            times: StepTimes { forward: began.elapsed(), ..StepTimes::default() },
         })
     }
 

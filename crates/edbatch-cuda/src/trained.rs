@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use edbatch_graph::Network;
 use edbatch_runtime::{BackendError, Bytes, Clipping, Parameters, TrainingState};
 
-use super::device::{Device, Kernel, Source};
+use super::device::{Device, GRIDS, Kernel, Source};
 use super::loaded::{Generated, Loaded};
 use super::pass::{Pass, copied};
 use super::phase_table::Way;
@@ -62,7 +62,8 @@ impl<D: Device> Trained<D> {
             Generated::of(program, Way::Back, options, Some(properties), &properties.architecture);
         let (driver, on_compile) = (options.chosen_driver()?, options.on_compile);
         let back = Pass::new(&**device, (&source, placer), driver, on_compile)?;
-        let grid = |text: &str| {
+        let grid = |number: usize| {
+            let text: &str = GRIDS[number];
             let source = Source { text: text.into(), kernel: Kernel::Grid };
             device.compile(&source, on_compile)
         };
@@ -87,10 +88,10 @@ impl<D: Device> Trained<D> {
         let state = State::new(&**device, &table, starts.len())?;
         Ok(Self {
             back,
-            rows: grid(include_str!("kernels/rows.cu"))?,
-            sums: grid(include_str!("kernels/sums.cu"))?,
-            totals: grid(include_str!("kernels/totals.cu"))?,
-            update: grid(include_str!("kernels/update.cu"))?,
+            rows: grid(0)?,
+            sums: grid(1)?,
+            totals: grid(2)?,
+            update: grid(3)?,
             table,
             masters,
             starts,

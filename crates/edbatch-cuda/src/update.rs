@@ -17,8 +17,8 @@ pub(crate) struct Changes {
     pub(crate) gradients: Option<Vec<u32>>,
 }
 
-/// The elements that change: the place of the parameter and of its gradient, and the number of
-/// elements of the gradient; then the rows that it has and the elements of a row, unless it has all.
+/// The elements that change: the places of the parameter and of its gradient, and the number of
+/// elements of the gradient; then its rows and the elements of a row, unless it has all.
 pub(crate) struct Changed<'a> {
     pub(crate) at: u32,
     pub(crate) from: u32,

@@ -9,7 +9,7 @@ use edbatch_runtime::{BackendError, NamedRows};
 use super::table::{RowCell, SUM, SumTable, TableSums};
 use crate::CudaError;
 
-/// What the mini-batch has added to sums so far.
+/// The contributions of the mini-batch to sums so far.
 #[derive(Debug, Default)]
 pub(crate) struct Added {
     /// By number: true if a sum has contributions.

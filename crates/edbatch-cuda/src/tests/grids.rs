@@ -17,7 +17,7 @@ struct Grid<D: Device> {
     device: D,
     program: D::Program,
     stage: D::Memory,
-    /// What it tells the host.
+    /// The message to the host.
     result: D::Memory,
 }
 

@@ -102,7 +102,7 @@ fn memory(device: &Emulated, words: &[u32], side: MemorySide) -> HostMemory {
 /// A device with the program above, whose phase is divided between all blocks of a team.
 struct Subject {
     device: Arc<Emulated>,
-    program: EmulatedProgram,
+    program: Arc<EmulatedProgram>,
     places: HostMemory,
 }
 

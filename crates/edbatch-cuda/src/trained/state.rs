@@ -1,4 +1,4 @@
-//! What a step of training changes on a device, and the launches of its kernels.
+//! The state that a step of training changes on a device, and the launches of its kernels.
 
 use std::thread;
 
@@ -12,7 +12,7 @@ use crate::memory::Buffer;
 use crate::slot::Slot;
 use crate::sums::{Added, Lists, SumTable, TotalList};
 
-/// What a step of training changes.
+/// The state that steps of training change.
 pub(crate) struct State<D: Device> {
     /// `Stage` of `kernels/stage.h`, and the number of the last launch that ended well.
     pub(crate) stage: D::Memory,
@@ -23,7 +23,7 @@ pub(crate) struct State<D: Device> {
     pub(crate) moments: Option<D::Memory>,
     pub(crate) has_moments: Vec<usize>,
     pub(crate) will_have_moments: Vec<usize>,
-    /// What the mini-batch has added to the sums, and their memory.
+    /// The contributions of the mini-batch to the sums, and their memory.
     pub(crate) added: Added,
     pub(crate) memory: Buffer<D>,
     pub(crate) squares: Buffer<D>,
@@ -45,7 +45,7 @@ const RESULT: usize = 8;
 /// The stream of launches that no team is part of.
 const STREAM: usize = 0;
 
-/// What a step tells the host: `Result` of `kernels/stage.h`.
+/// The message of a step to the host: `Result` of `kernels/stage.h`.
 pub(crate) struct Told {
     /// The number of the last launch that ended well.
     pub(crate) done: u32,
