@@ -10,7 +10,7 @@ use edbatch_runtime::{
 
 use super::CudaError;
 use super::backend::Cuda;
-use super::command_list::{Givens, Losses};
+use super::command_list::{CommandList, Givens, Losses};
 use super::device::{Arguments, Device, TeamPart};
 use super::slot::Slot;
 use super::sums::Completed;
@@ -265,6 +265,28 @@ impl<D: Device> Training for Cuda<D> {
             };
         }
         Ok(Gradients { parameters: gradients })
+    }
+
+    fn has_initial_values(&self) -> bool {
+        true
+    }
+
+    fn bytes_of_passes(&self, plan: &TrainingPlan) -> u64 {
+        let (program, trained) = (&self.loaded.program, self.trained());
+        let (forward, back) = (self.loaded.placed(), trained.back.placed());
+        let (mut commands, mut words) = (CommandList::default(), 0);
+        let given = Givens::Trained(&trained.starts, false);
+        let mut floats = plan.forward.arena;
+        // A plan that is too large for a list fails when it runs.
+        if commands.write_from(program, &forward.table, &plan.forward, given).is_ok() {
+            (floats, words) = (commands.arena(), commands.words().len());
+        }
+        let given = Givens::Gradients(floats);
+        if commands.write_from(program, &back.table, &plan.back, given).is_ok() {
+            (floats, words) = (commands.arena(), words + commands.words().len());
+        }
+        // Doubles: the losses of values, and of inputs, which are no more.
+        4 * (floats + 4 * plan.gradient_of.len() + words) as u64
     }
 
     fn step(&mut self, step: &TrainingStep<'_>) -> Result<StepResult, BackendError> {

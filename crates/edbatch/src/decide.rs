@@ -88,6 +88,11 @@ impl Decision {
         Ok(())
     }
 
+    /// Returns true if there is a memory limit.
+    pub(crate) fn has_memory_limit(&self) -> bool {
+        self.memory_limit.is_some()
+    }
+
     /// Rejects plans that need more memory than the limit: `values` bytes for their values.
     pub(crate) fn check_memory(&self, values: u64, backend: &dyn Backend) -> Result<(), RunError> {
         let Some(limit) = self.memory_limit else { return Ok(()) };

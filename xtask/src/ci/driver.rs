@@ -39,6 +39,14 @@ const WITH_TILES: [(&str, &[&str], &str); 11] = [
     ("tree_lstm", &["trees.txt"], "96"),
 ];
 
+/// Models that train for an epoch: the model, the files of inputs of its golden, and those of
+/// translations. The short check trains the first one.
+const TRAINED: [(&str, &str, &[&str]); 3] = [
+    ("bilstm_tagger", "tagged.txt", &[]),
+    ("tree_lstm", "trees.txt", &[]),
+    ("lstm_nmt", "source.txt", &["--targets", "--valid-targets"]),
+];
+
 /// Mistakes in the code of a TreeLSTM: a text and its replacement, made everywhere or at one place.
 /// The short check makes the first three.
 const MISTAKES: [&str; 7] = [
@@ -66,6 +74,8 @@ struct Run {
     model: &'static str,
     /// The elements of a hidden vector of a model with random weights, or "" for the golden.
     hidden: &'static str,
+    /// True if it trains, for which the inputs are labels too.
+    trains: bool,
     /// Values of `EDBATCH_CUDA`, `FAKE_CUDA_DEVICE`, `FAKE_CUDA_SMS`, `FAKE_CUDA_DRIVER` and
     /// `FAKE_CUDA_MUTATE`.
     driver: &'static str,
@@ -96,7 +106,8 @@ pub(super) fn pass(all: bool, skips: &Skips) -> Result<bool, Failure> {
     let (model, driver) = ("tree_lstm", "teams");
     let (device, sms, version, mistake, nvrtc) = ("h100", "12", "13000", None, NVRTC_13);
     let hidden = "";
-    let first = Run { model, hidden, driver, device, sms, version, mistake, nvrtc };
+    let trains = false;
+    let first = Run { model, hidden, trains, driver, device, sms, version, mistake, nvrtc };
     let mut runs = first.of(&MODELS);
     // A barrier before each wave.
     runs.push(Run { driver: "barriers", ..first });
@@ -122,6 +133,8 @@ pub(super) fn pass(all: bool, skips: &Skips) -> Result<bool, Failure> {
     let (model, _, hidden) = tiles[0];
     let of_tiles = in_tiles.iter().map(|&mistake| Run { mistake: Some(mistake), ..first });
     runs.extend(of_tiles.map(|run| Run { model, hidden, ..run }));
+    let trained = if all { &TRAINED[..] } else { &TRAINED[..1] };
+    runs.extend(trained.iter().map(|&(model, ..)| Run { model, trains: true, ..first }));
     if all {
         let models = [&MODELS[..], &OTHERS].concat();
         runs.extend(first.of(&OTHERS));
@@ -189,15 +202,15 @@ impl Run {
     }
 
     /// Runs the model on a backend, with the CUDA libraries in `libraries`. Stores kernels below
-    /// `cache`. Returns the output and the driver's log.
-    fn infer(
+    /// `cache`. Returns the output, which for training is the weights, and the driver's log.
+    fn run(
         &self,
         backend: &str,
         libraries: &Path,
         cache: &Path,
     ) -> Result<(Output, String), Failure> {
         let name = self.to_string().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
-        let log = cache.join(name + ".log");
+        let log = cache.join(format!("{name}.log"));
         fs::create_dir_all(cache)?;
         fs::write(&log, "")?;
         let model = match self.hidden {
@@ -206,7 +219,19 @@ impl Run {
         };
         // Cargo builds the program next to this one.
         let mut command = Command::new(std::env::current_exe()?.with_file_name("edbatch"));
-        command.arg("infer").arg(model).args(["--backend", backend]).envs([
+        let trained = cache.join(format!("{name}_{backend}"));
+        match TRAINED.iter().find(|(model, ..)| self.trains && *model == self.model) {
+            None => drop(command.arg("infer").arg(&model)),
+            Some((_, inputs, targets)) => {
+                let _ = fs::remove_dir_all(&trained);
+                command.arg("train").arg(&model).arg("--output").arg(&trained);
+                for option in ["--input", "--valid"].iter().chain(*targets) {
+                    command.arg(option).arg(model.join(inputs));
+                }
+                command.args(["--epochs", "1", "--batch", "3", "--clip", "1", "--threads", "1"]);
+            }
+        }
+        command.args(["--backend", backend]).envs([
             ("EDBATCH_CUDA", self.driver),
             ("FAKE_CUDA_DEVICE", self.device),
             ("FAKE_CUDA_SMS", self.sms),
@@ -216,7 +241,10 @@ impl Run {
         command.envs(self.mistake.map(|mistake| ("FAKE_CUDA_MUTATE", mistake)));
         command.env("EDBATCH_CUDA_LIBRARIES", libraries).env("LD_LIBRARY_PATH", libraries);
         command.env("FAKE_CUDA_NVRTC", root().join(self.nvrtc)).env("FAKE_CUDA_LOG", &log);
-        let output = command.env("XDG_CACHE_HOME", cache).output()?;
+        let mut output = command.env("XDG_CACHE_HOME", cache).output()?;
+        if self.trains && output.status.success() {
+            output.stdout = fs::read(trained.join("weights.safetensors"))?;
+        }
         Ok((output, fs::read_to_string(log)?))
     }
 
@@ -224,8 +252,8 @@ impl Run {
     /// a mistake, checks instead that the code contains its text and that one of the two fails.
     fn check(&self, folder: &Path) -> Result<(), Failure> {
         let cache = folder.join("cache");
-        let (expected, _) = self.infer("cpu", folder, &cache)?;
-        let (got, log) = self.infer("cuda", folder, &cache)?;
+        let (expected, _) = self.run("cpu", folder, &cache)?;
+        let (got, log) = self.run("cuda", folder, &cache)?;
         let finding = log.lines().find(|line| line.starts_with("FINDING"));
         let wrong = if let Some(finding) = finding {
             Some(finding.to_string())
@@ -251,8 +279,8 @@ impl Run {
         let (alone, cache) = (folder.join("alone"), folder.join("cache"));
         fs::create_dir_all(&alone)?;
         fs::copy(folder.join("libcuda.so.1"), alone.join("libcuda.so.1"))?;
-        let (expected, _) = self.infer("cpu", folder, &cache)?;
-        let (got, _) = self.infer("cuda", &alone, &cache)?;
+        let (expected, _) = self.run("cpu", folder, &cache)?;
+        let (got, _) = self.run("cuda", &alone, &cache)?;
         let errors = String::from_utf8_lossy(&got.stderr);
         let is_same = got.status.success() && got.stdout == expected.stdout;
         let compiles = errors.contains("compil");
@@ -261,7 +289,7 @@ impl Run {
 
     /// Checks that the error names the package that fits the driver, if nothing is stored.
     fn names_the_package(&self, folder: &Path) -> Result<(), Failure> {
-        let (got, _) = self.infer("cuda", folder, &folder.join("empty"))?;
+        let (got, _) = self.run("cuda", folder, &folder.join("empty"))?;
         let errors = String::from_utf8_lossy(&got.stderr);
         let named = errors.contains("nvidia-cuda-nvrtc-cu12==12.4.127");
         if named && !got.status.success() { Ok(()) } else { Err(errors.into()) }
@@ -270,8 +298,9 @@ impl Run {
 
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { model, hidden, driver, device, sms, version, mistake, .. } = self;
-        write!(f, "{model}{hidden}, {driver}, {device}, {sms} SMs, driver {version}")?;
+        let Self { model, hidden, trains, driver, device, sms, version, mistake, .. } = self;
+        let trains = if *trains { " training" } else { "" };
+        write!(f, "{model}{hidden}{trains}, {driver}, {device}, {sms} SMs, driver {version}")?;
         mistake.map_or(Ok(()), |mistake| write!(f, ", {mistake}"))
     }
 }

@@ -80,8 +80,8 @@ struct Calls {
 // Copies four elements of a row of `width` elements, from element i on.
 DEVICE void copy4(const Block& block, u32 t, float* to, const float* from, u32 i, u32 width) {
     if (i >= width) return;
-    if ((u64)(from + i) % 16 == 0) return block.fetch(t, to, from + i);
-    // The rows of narrow fields begin anywhere.
+    if (i + 4 <= width && (u64)(from + i) % 16 == 0) return block.fetch(t, to, from + i);
+    // The rows of narrow fields begin anywhere, and nothing may be written behind them.
     for (u32 e = 0; e < 4 && i + e < width; ++e) to[e] = fresh(from + i + e);
 }
 

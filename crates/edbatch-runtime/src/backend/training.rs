@@ -86,6 +86,19 @@ pub trait Training: Backend {
     /// If they do not have the shapes of the network's parameters. Then nothing has changed.
     fn set_state(&mut self, state: &TrainingState) -> Result<(), BackendError>;
 
+    /// Returns true if plans read the network's initial values from the parameters of the backend,
+    /// as they are after its last update. Then [`Given::initial`](super::Given::initial) is not
+    /// read.
+    fn has_initial_values(&self) -> bool {
+        false
+    }
+
+    /// Returns the bytes of memory that the values of both passes of a plan take. The default is
+    /// the plan's arena.
+    fn bytes_of_passes(&self, plan: &TrainingPlan) -> u64 {
+        (size_of::<f32>() * plan.forward.arena) as u64
+    }
+
     /// Runs parts forward and back, adds their sums, and if the step has an update, completes the
     /// gradients and updates the parameters. A loss or a gradient that is not finite ends the step
     /// before the update, and the result names it. The default calls the other methods.

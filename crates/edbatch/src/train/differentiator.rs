@@ -230,8 +230,12 @@ impl<M: Model> Differentiator<M> {
     }
 
     /// Rejects parts that together need more memory than the limit.
-    fn check_memory(&self, parts: usize) -> Result<(), TrainError> {
-        let values = self.passes[..parts].iter().map(|pass| 4 * pass.plan.forward.arena as u64);
+    fn check_memory(&mut self, parts: usize) -> Result<(), TrainError> {
+        if !self.passes[0].decision.has_memory_limit() {
+            return Ok(());
+        }
+        let training = training(&mut self.backend);
+        let values = self.passes[..parts].iter().map(|pass| training.bytes_of_passes(&pass.plan));
         Ok(self.passes[0].decision.check_memory(values.sum(), &*self.backend)?)
     }
 
@@ -317,7 +321,7 @@ impl<M: Model> Differentiator<M> {
     pub(super) fn forget_old_values(&mut self) -> Result<(), TrainError> {
         self.forward = 0;
         self.clear_gradients();
-        if !self.initial.is_empty() {
+        if !self.initial.is_empty() && !training(&mut self.backend).has_initial_values() {
             let parameters = self.state()?.parameters;
             self.initial = initial_rows(self.model.network(), &parameters);
         }

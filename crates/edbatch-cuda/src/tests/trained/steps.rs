@@ -72,6 +72,8 @@ fn steps_are_few_launches_with_the_bits_of_the_cpu() {
                 let got_result = mini_batch.step(&mut cuda, (&initial, 0.5), update).unwrap();
                 let [calls, launches] = [device.calls() - before[0], device.launches() - before[1]];
                 assert!(launches <= 7, "{name}: {launches} launches");
+                let bytes = 2 * cuda.bytes_of_passes(&mini_batch.plan);
+                assert!(4 * cuda.arena.used as u64 <= bytes, "{name}: {bytes} bytes");
                 // Nothing else is called once all memory has been allocated.
                 if round == 3 {
                     assert_eq!(calls, launches, "{name}");
