@@ -15,8 +15,7 @@ use super::loaded::Loaded;
 use super::memory::{PlanMemory, SharedArena};
 use super::pass::Placed;
 use super::phase_table::Way;
-use super::slot::Slot;
-use super::step::StepParts;
+use super::slot::{Slot, StepParts};
 use super::trained::Trained;
 use super::{CudaError, CudaOptions};
 

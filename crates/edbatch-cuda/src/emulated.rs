@@ -5,7 +5,8 @@
 //! memory that was never written, differs from launch to launch or is NaN. Teams are at different
 //! waves at the same time, as on a GPU.
 
-use std::alloc::{self, Layout};
+mod memory;
+
 use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,8 @@ use super::device::{
 };
 use super::team_pool::TeamPool;
 
+pub(crate) use memory::HostMemory;
+
 /// Options of the compiler. Only explicit multiply-adds are fused, as on a GPU.
 const OPTIONS: [&str; 6] =
     ["-std=c++17", "-O1", "-ffp-contract=off", "-fno-fast-math", "-fPIC", "-shared"];
@@ -42,8 +45,8 @@ pub(crate) struct Emulated {
     calls: AtomicU64,
     /// The number of launches.
     launches: AtomicU64,
-    /// The index of a block that never ends, or [`NONE`], and the number of the launch in which that
-    /// happens; or `u64::MAX` if it happens in every launch.
+    /// The index of a block that never ends, or [`NONE`], and the number of the launch in which
+    /// that happens; or `u64::MAX` if it happens in every launch.
     absent: AtomicU32,
     absent_in: AtomicU64,
     /// The maximum size of an allocation, in bytes, and the number of further ones that succeed.
@@ -361,53 +364,6 @@ impl Device for Emulated {
 
 fn other_kernel() -> CudaError {
     CudaError::failed("a launch", "the program has another kernel")
-}
-
-/// Words of host memory, aligned to a cache line. They are NaN until they are written.
-#[derive(Debug)]
-pub(crate) struct HostMemory {
-    start: NonNull<u32>,
-    words: usize,
-    side: MemorySide,
-}
-
-// SAFETY: it owns its memory, like a `Box`; the contract of `Device` says when it is accessed.
-unsafe impl Send for HostMemory {}
-// SAFETY: as for `Send`.
-unsafe impl Sync for HostMemory {}
-
-impl HostMemory {
-    /// Allocates memory, filled with NaN. Returns `None` if it cannot be allocated.
-    fn new(bytes: usize, side: MemorySide) -> Option<Self> {
-        let words = bytes.div_ceil(size_of::<u32>());
-        let layout = Self::layout(words)?;
-        // SAFETY: the layout is not empty.
-        let start = NonNull::new(unsafe { alloc::alloc(layout) })?.cast::<u32>();
-        for word in 0..words {
-            // SAFETY: the allocation has `words` words.
-            unsafe { start.add(word).write(f32::NAN.to_bits()) };
-        }
-        Some(Self { start, words, side })
-    }
-
-    /// The size and alignment of an allocation of `words` words, at least one.
-    fn layout(words: usize) -> Option<Layout> {
-        const CACHE_LINE: usize = 64;
-        Layout::array::<u32>(words.max(1)).ok()?.align_to(CACHE_LINE).ok()
-    }
-
-    fn of_host(&self) -> NonNull<u32> {
-        assert_eq!(self.side, MemorySide::Host, "the host accesses host memory only");
-        self.start
-    }
-}
-
-impl Drop for HostMemory {
-    fn drop(&mut self) {
-        let layout = Self::layout(self.words).expect("it was allocated with this layout");
-        // SAFETY: it was allocated with this layout, and nothing refers to it.
-        unsafe { alloc::dealloc(self.start.as_ptr().cast(), layout) };
-    }
 }
 
 /// Builds a shared library from a source, in a folder.

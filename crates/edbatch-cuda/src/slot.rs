@@ -7,7 +7,7 @@ use edbatch_runtime::kernels::ArgMax;
 use edbatch_runtime::{BackendError, Given};
 
 use super::command_list::{CommandList, NOT_FINITE};
-use super::device::{Arguments, Device};
+use super::device::{Arguments, Device, TeamPart};
 use super::loaded::Loaded;
 use super::memory::PlanMemory;
 use super::pass::Placed;
@@ -24,6 +24,15 @@ pub(super) struct Slot<D: Device> {
     pub(super) span: Range<usize>,
     /// The lists of the backward pass.
     pub(super) back: Option<Box<Self>>,
+}
+
+/// The plans of a step, forward and back, and for each part the place of the losses of its inputs
+/// in the arena and the number of inputs.
+#[derive(Default)]
+pub(super) struct StepParts {
+    pub(super) forward: Vec<TeamPart>,
+    pub(super) back: Vec<TeamPart>,
+    pub(super) losses: Vec<u32>,
 }
 
 impl<D: Device> Slot<D> {

@@ -1,9 +1,9 @@
-//! A step of training on a device: at most seven launches, which are enqueued at once, and one wait.
+//! A step of training on a device: at most seven launches, enqueued at once, and one wait.
 //!
 //! In order: all parts forward; losses and all parts back; sums of rows, and the loss of the
-//! mini-batch; adjoints of tables' rows; sums over calls; gradients and their norm; the update. Each
-//! launch runs only if the one before it ended well (`kernels/stage.h`), so the host need not look
-//! between them.
+//! mini-batch; adjoints of tables' rows; sums over calls; gradients and their norm; the update.
+//! Each launch runs only if the one before it ended well (`kernels/stage.h`), so the host need not
+//! look between them.
 
 use std::slice;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::command_list::{Givens, Losses};
 use super::device::{Arguments, Device, TeamPart};
 use super::loaded::Loaded;
 use super::pass::Placed;
-use super::slot::Slot;
+use super::slot::{Slot, StepParts};
 use super::team_pool::TeamKernel;
 use super::trained::State;
 use super::training::next;
@@ -29,15 +29,6 @@ use super::update::Changes;
 
 /// The maximum number of floats that a launch clears for a part.
 const MAX_CLEARED: usize = 1 << 30;
-
-/// The plans of a step, forward and back, and for each part the place of the losses of its inputs
-/// in the arena and the number of inputs.
-#[derive(Default)]
-pub(super) struct StepParts {
-    forward: Vec<TeamPart>,
-    back: Vec<TeamPart>,
-    losses: Vec<u32>,
-}
 
 impl<D: Device> Cuda<D> {
     /// Runs a step.

@@ -1,9 +1,9 @@
 //! Phases that run as unit tiles (`kernels/tile.h`).
 //!
 //! A phase qualifies if it consists of products and element-wise steps of the same number of units,
-//! a multiple of 16, of shares, and of copies, fills and reductions of arguments. Each product has at most
-//! four columns for each unit, and a depth that is a multiple of four and at least 64. Products of
-//! the same row count as one.
+//! a multiple of 16, of shares, and of copies, fills and reductions of arguments. Each product has
+//! at most four columns for each unit, and a depth that is a multiple of four and at least 64.
+//! Products of the same row count as one.
 
 use std::ops::Range;
 

@@ -101,8 +101,8 @@ impl Lists {
     /// for the first time get places behind the sums so far.
     ///
     /// # Errors
-    /// If memory for the rows that calls name cannot be allocated, or 32 bits cannot hold the places
-    /// of their sums.
+    /// If memory for the rows that calls name cannot be allocated, or 32 bits cannot hold the
+    /// places of their sums.
     pub(crate) fn add(
         &mut self,
         program: &Program,

@@ -20,7 +20,7 @@ use crate::team_pool::{Held, TeamKernel};
 
 /// In each wave every block of a group adds its number to the sum of the values that all of them
 /// wrote in the previous wave. The first one writes the number of blocks of the team to `indices`.
-/// With `masters`, a loss is not finite; with `given`, a thread has waited too long in the last wave.
+/// With `masters`, a loss is not finite; with `given`, a thread waits too long in the last wave.
 const SUMS: &str = "#include \"ahead.h\"
 #include \"barrier.h\"
 #include \"stage.h\"
@@ -265,7 +265,7 @@ impl<D: Device> Subject<D> {
         }
     }
 
-    /// Checks chains in which a team of the first or second kernel times out, and chains after them.
+    /// Checks chains in which a team of the first or second kernel times out, and later chains.
     fn check_timeouts(&self) {
         let device = &*self.device;
         for (number, part) in [(0, 0), (0, 2), (1, 1)] {

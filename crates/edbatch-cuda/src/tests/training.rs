@@ -261,7 +261,8 @@ fn rows_of_adjoints_have_the_bits_of_the_cpu() {
     }
 }
 
-/// Products of a state's gradient run as unit tiles. The tiles wait for rows of each other, or blocks meet at barriers.
+/// Products of a state's gradient run as unit tiles. The tiles wait for rows of each other, or
+/// blocks meet at barriers.
 #[test]
 fn unit_tiles_of_adjoints_have_the_bits_of_the_cpu() {
     let Some(&level) = levels().first() else { return };

@@ -71,7 +71,7 @@ const UNSAFE: [(&str, &[&str]); 5] = [
     ("crates/edbatch-runtime", &["kernels", "thread_pool.rs"]),
     ("crates/edbatch-c", &["pointers.rs", "pointers"]),
     ("crates/edbatch-cli", &["reserve.rs"]),
-    ("crates/edbatch-cuda", &["emulated.rs", "nvidia.rs", "nvidia", "nvrtc.rs"]),
+    ("crates/edbatch-cuda", &["emulated.rs", "emulated", "nvidia.rs", "nvidia", "nvrtc.rs"]),
 ];
 
 /// The feature `cuda` concerns only the re-export of the device crate, the command, and the file of
