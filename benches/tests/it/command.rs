@@ -71,6 +71,25 @@ fn a_prediction_is_a_table_that_needs_no_device() {
     assert!(number(many[rate]) > 4.0 * number(few[rate]), "{printed}");
 }
 
+/// The launches and the gaps between them are the time on the device.
+#[test]
+fn a_prediction_of_training_has_a_column_for_each_launch() {
+    let small = ["--gpu", "--predict", "--models", "tree_lstm", "--hidden", "64", "--batch", "4"];
+    let of = |part| bench(&[&small[..], &["--only", part]].concat());
+    let printed = String::from_utf8(of("training").stdout).unwrap();
+    let row = printed.lines().find(|line| line.starts_with("| tree_lstm")).expect(&printed);
+    let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+    let number = |cell: &str| cell.replace(',', "").parse::<f64>().unwrap();
+    let numbers: Vec<f64> = cells[4..cells.len() - 1].iter().map(|cell| number(cell)).collect();
+    let [launches @ .., count, device, seen, _] = &numbers[..] else { panic!("{printed}") };
+    assert_eq!((launches.len(), *count), (7, 7.0), "{printed}");
+    assert!(launches.iter().all(|&time| time > 0.0), "{printed}");
+    let sum = launches.iter().sum::<f64>() + 2.0 * 6.0;
+    assert!((sum - device).abs() < 5.0 && seen > device, "{printed}");
+    let message = String::from_utf8(of("latency").stderr).unwrap();
+    assert!(message.contains("the only part is training"), "{message}");
+}
+
 #[test]
 fn a_missing_device_is_reported_and_skipped() {
     let run = Run::new();

@@ -89,7 +89,7 @@ pub use compilation::Compilation;
 pub use error::CudaError;
 pub use launch_times::LaunchTimes;
 pub use loaded::{CompiledKernels, compile, compile_training, kernel_source};
-pub use model::{DeviceModel, Prediction};
+pub use model::{DeviceModel, Prediction, StepPrediction, TrainingModel};
 pub use open::{EmulatedBackend, EmulatedDevice, TeamSize, nvidia, team_size};
 pub use options::{CudaOptions, DevicePrecision, Driver};
 pub use phase_table::{PhaseEntry, PhaseTable};

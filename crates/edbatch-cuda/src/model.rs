@@ -8,20 +8,24 @@
 //!
 //! *Cost*: O(tiles of the plan).
 
+mod training;
+
 use edbatch_layout::{CellStep, Plan, Program};
 
 use super::CudaError;
-use super::command_list::CommandList;
+use super::command_list::{CommandList, Givens};
 use super::device::Properties;
 use super::loaded::Generated;
 use super::options::CudaOptions;
-use super::phase_table::PhaseTable;
+use super::phase_table::{PhaseTable, Way};
 use super::place::{Place, Placer};
 use super::shapes::{
-    BARRIER, EXACT_FUNCTIONS, FURTHER_TILE, LARGE_TILES, LARGE_WAVE, LAUNCH, SHAPES, SMALL_COST,
-    SMALL_WAVE, Shape, WAVE,
+    BARRIER, BYTES_OF_SM, EXACT_FUNCTIONS, FURTHER_TILE, LARGE_TILES, LARGE_WAVE, LAUNCH, SHAPES,
+    SMALL_COST, SMALL_WAVE, Shape, WAVE,
 };
 use super::unit_tile::UnitTile;
+
+pub use training::{StepPrediction, TrainingModel};
 
 /// The model of a program on a device. Each plan has all blocks. As on a device, the placement of
 /// cells on blocks follows from the plans so far.
@@ -51,6 +55,9 @@ struct PhaseModel {
     slices: u32,
     is_large: bool,
     unit: Option<UnitModel>,
+    /// The bytes that a call reads and writes, if that is what its time is: in adjoints without
+    /// products.
+    bytes: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -129,7 +136,11 @@ impl DeviceModel {
     }
 
     pub(crate) fn on(program: &Program, options: &CudaOptions, device: &Properties) -> Self {
-        let placer = Generated::new(program, options, Some(device), "").placer;
+        Self::of(program, Way::Forward, options, device)
+    }
+
+    fn of(program: &Program, way: Way, options: &CudaOptions, device: &Properties) -> Self {
+        let placer = Generated::of(program, way, options, Some(device), "").placer;
         let placed = Placed::new(program, &placer);
         Self { placer, placed }
     }
@@ -157,14 +168,30 @@ impl DeviceModel {
         commands: &mut CommandList,
         to: &mut Prediction,
     ) -> Result<(), CudaError> {
-        commands.write(program, &self.placed.table, plan, (0, &[]))?;
+        self.predict_from((program, plan), Givens::Host(0, &[]), commands, to)
+    }
+
+    /// Like [`predict`](Self::predict), with any source of the given rows.
+    fn predict_from(
+        &mut self,
+        (program, plan): (&Program, &Plan),
+        given: Givens<'_>,
+        commands: &mut CommandList,
+        to: &mut Prediction,
+    ) -> Result<(), CudaError> {
+        commands.write_from(program, &self.placed.table, plan, given)?;
         if !self.placer.reads.contain(commands.reads()) {
             self.placer.reads.merge(commands.reads());
             self.placed = Placed::new(program, &self.placer);
-            commands.write(program, &self.placed.table, plan, (0, &[]))?;
+            commands.write_from(program, &self.placed.table, plan, given)?;
         }
         self.placed.add(commands, self.placer.sms, to);
         Ok(())
+    }
+
+    /// Returns true if unit tiles wait for rows.
+    fn waits(&self) -> bool {
+        self.placed.phases.iter().any(|phase| phase.unit.is_some())
     }
 }
 
@@ -178,8 +205,9 @@ impl Placed {
             let place = places.next().flatten();
             let tile = placer.tiles.iter().find(|tile| tile.phase == phase);
             let unit = place.zip(tile).map(|(place, tile)| UnitModel::new(place, tile));
-            let (terms, slices) = (steps.iter().map(terms).sum(), entry.slices);
-            PhaseModel { terms, slices, is_large: entry.is_large, unit }
+            let (terms, slices) = (steps.iter().map(terms).sum::<u64>(), entry.slices);
+            let bytes = if placer.phases.way == Way::Back && terms == 0 { bytes(steps) } else { 0 };
+            PhaseModel { terms, slices, is_large: entry.is_large, unit, bytes }
         });
         let (slices, phases) = (placement.slices, phases.collect());
         Self { blocks: placer.sms / slices * slices, slices, table, phases }
@@ -278,7 +306,8 @@ impl Placed {
             let block = &mut own[((next + tile) % self.blocks) as usize];
             let terms = f64::from(rows) * phase.terms as f64 / f64::from(phase.slices);
             block.tiles += 1;
-            block.micros += terms * f64::from(cost);
+            let bytes = rows as f64 * phase.bytes as f64 / f64::from(phase.slices);
+            block.micros += terms * f64::from(cost) + bytes / BYTES_OF_SM;
         }
         count
     }
@@ -289,6 +318,12 @@ impl UnitModel {
         let interleaved = matches!(&*tile.products, [a, b] if a.depth == b.depth);
         Self { place, blocks: tile.blocks(), terms: tile.width() * tile.depth(), interleaved }
     }
+}
+
+/// Returns the bytes that steps read and write for a call.
+fn bytes(steps: &[CellStep]) -> u64 {
+    let floats = steps.iter().flat_map(|step| step.reads().into_iter().chain(step.writes()));
+    floats.map(|(_, width)| 4 * u64::from(width)).sum()
 }
 
 /// Returns the multiply-adds of a step's products for a call.

@@ -21,14 +21,18 @@ use super::command_list::{Givens, Losses};
 use super::device::{Arguments, Device, TeamPart};
 use super::loaded::Loaded;
 use super::pass::Placed;
+use super::phase_table::SMS;
+use super::shapes::{BARRIER, BYTES_OF_SM};
 use super::slot::{Slot, StepParts};
 use super::team_pool::TeamKernel;
 use super::trained::State;
 use super::training::next;
 use super::update::Changes;
 
-/// The maximum number of floats that a launch clears for a part.
+/// The maximum number of floats that a launch clears for a part, and for each wave of both passes:
+/// a device writes as many while a barrier takes place, by the constants of `shapes.rs`.
 const MAX_CLEARED: usize = 1 << 30;
+const CLEARED: usize = (BARRIER as f64 * BYTES_OF_SM) as usize * SMS as usize / size_of::<f32>();
 
 impl<D: Device> Cuda<D> {
     /// Runs a step.
@@ -49,7 +53,13 @@ impl<D: Device> Cuda<D> {
         let waits = loaded.pass.waits_for_rows(forward) || trained.back.waits_for_rows(back);
         self.write_parts(&loaded, &placed, step)?;
         let longest = step.parts.iter().map(|part| self.slots[part.back.slot].span.len()).max();
-        let clears = waits && longest.is_some_and(|floats| floats <= MAX_CLEARED);
+        // Without waits for rows, nothing need be cleared, and each wave has a barrier instead.
+        let waves = step.parts.iter().map(|part| {
+            let own = &self.slots[part.back.slot];
+            own.commands.waves() + own.back.as_ref().map_or(0, |back| back.commands.waves())
+        });
+        let most = waves.max().unwrap_or(0).saturating_mul(CLEARED).min(MAX_CLEARED);
+        let clears = waits && longest.is_some_and(|floats| floats <= most);
         let mut state = trained.state();
         self.place_parts(&loaded, &state, step, clears);
         let mut kernels = [loaded.team_kernel(forward), trained.back.team_kernel(device, back)];

@@ -1,9 +1,11 @@
 //! `cargo xtask gpu --predict`: the model of edbatch-cuda on the mini-batches of sets. No device is
 //! needed, and nothing is measured.
 
-use edbatch_cuda::{CommandList, CudaOptions, DeviceModel, Prediction};
-use edbatch_graph::Schedule;
-use edbatch_layout::{self as layout, Lifetimes, Plan, Planner, Want};
+use std::sync::Arc;
+
+use edbatch_cuda::{CommandList, CudaOptions, DeviceModel, Prediction, TrainingModel};
+use edbatch_graph::{Schedule, training_network};
+use edbatch_layout::{self as layout, Lifetimes, Plan, Planner, Program, TrainingPlan, Want};
 use edbatch_policy::Scheduler;
 
 use crate::Failure;
@@ -22,8 +24,16 @@ const SHARED_BYTES: usize = 227 << 10;
 const MAX: usize = 16;
 const INSTANCES: usize = 2048;
 
-/// Predicts mini-batches of all sizes: means of each.
+/// Predicts mini-batches of all sizes: means of each. With `--only training`, steps of training.
 pub fn predicted(options: &Options, families: &[Family]) -> Result<Table, Failure> {
+    match *options.only {
+        [] => predicted_runs(options, families),
+        [options::Part::Training] => predicted_steps(options, families),
+        _ => Err("--predict: the only part is training; without --only, it is inference".into()),
+    }
+}
+
+fn predicted_runs(options: &Options, families: &[Family]) -> Result<Table, Failure> {
     let title = format!(
         "Model of {} SMs, not measured: a mini-batch at a time, one plan on all groups",
         options.sms
@@ -87,4 +97,63 @@ fn row(family: &Family, batch: usize, count: f64, all: &Prediction) -> Vec<Strin
     row.extend([all.device_micros, all.seen_micros].map(mean));
     row.push(whole(rate));
     row
+}
+
+/// The launches of a step, in order.
+const LAUNCHES: [&str; 7] = ["forward", "back", "rows", "row adjoints", "sums", "totals", "update"];
+
+fn predicted_steps(options: &Options, families: &[Family]) -> Result<Table, Failure> {
+    let title = format!(
+        "Model of {} SMs, not measured: a step of training, one part on all groups; µs by launch",
+        options.sms
+    );
+    let header = ["model", "set", "batch"].into_iter().chain(LAUNCHES);
+    let last = ["launches", "µs, device", "µs, seen", "inputs/s, device"];
+    let mut table = Table::new(&title, 2, header.chain(last).map(String::from));
+    for family in families {
+        for hidden in options.hidden(family) {
+            for batch in options.batches(options::Part::Throughput) {
+                table.rows.push(step_row(family, (hidden, batch), options.sms)?);
+            }
+        }
+    }
+    Ok(table)
+}
+
+/// Formats the means of steps on mini-batches of a size, with a target for each output.
+fn step_row(
+    family: &Family,
+    (hidden, batch): (usize, usize),
+    sms: u32,
+) -> Result<Vec<String>, Failure> {
+    let workload = family.at(hidden)?;
+    let training = training_network(workload.network(), |_| true, |_| false)?;
+    let program = Program::for_training(Arc::new(training))?;
+    let mut model = TrainingModel::new(&program, sms, SHARED_BYTES);
+    let (mut scheduler, mut planner) = (Scheduler::by_depth(), Planner::new(Lifetimes::Distinct));
+    let (mut schedule, mut plan) = (Schedule::new(), TrainingPlan::default());
+    let (mut count, mut all) = (0.0, [0.0; LAUNCHES.len() + 3]);
+    let mini_batches = (INSTANCES / batch).clamp(1, MAX);
+    for own in MiniBatch::spread(workload.instances(Part::Test), batch, mini_batches) {
+        for Unrolled { graph, wanted } in workload.unroll(Part::Test, own) {
+            scheduler.schedule(&graph, &mut schedule);
+            let wanted: Vec<_> = wanted.into_iter().map(|value| (value, Want::Elements)).collect();
+            let has_gradient = vec![true; wanted.len()];
+            let (program, graph, schedule) = (&program, &graph, &schedule);
+            let own = layout::MiniBatch { program, graph, schedule, wanted: &wanted };
+            planner.plan_training(&own, &has_gradient, &mut plan)?;
+            let step = model.predict(program, &plan, batch)?;
+            let (device, seen) = (step.device_micros(), step.seen_micros());
+            let of_launches = [step.forward, step.back, step.rows, step.row_adjoints, step.sums];
+            let last = [step.totals, step.update, step.launches.into(), device, seen];
+            let own = of_launches.into_iter().chain(last);
+            all.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
+            count += 1.0;
+        }
+    }
+    let rate = batch as f64 * count / all[LAUNCHES.len() + 1] * 1e6;
+    let mut row = vec![family.model.into(), family.input.into(), batch.to_string()];
+    row.extend(all.map(|sum| whole(sum / count)));
+    row.push(whole(rate));
+    Ok(row)
 }

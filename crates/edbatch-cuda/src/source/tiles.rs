@@ -8,7 +8,7 @@ use edbatch_layout::{CellStep, Program};
 use super::{Functions, PhaseWriter};
 use crate::operations::{constant, value};
 use crate::phase_table::{PhaseTable, Way};
-use crate::shapes::{MAX_SIGNATURES, shapes};
+use crate::shapes::{MAX_SIGNATURES, shapes, shapes_of_adjoints};
 use crate::unit_tile::{Line, Load, UnitTile, Value};
 use crate::weights::WeightLayout;
 
@@ -42,8 +42,10 @@ impl Tiles {
         };
         tiles.sort_by_key(|tile| std::cmp::Reverse(terms(tile)));
         tiles.truncate(MAX_SIGNATURES);
-        // Tiles of adjoints have more products, and so take more registers.
-        let shapes = shapes(tiles.len() + usize::from(table.way == Way::Back));
+        let shapes = match table.way {
+            Way::Forward => shapes(tiles.len()),
+            Way::Back => shapes_of_adjoints(tiles.len()),
+        };
         tiles.iter_mut().flat_map(|(_, phases)| phases).for_each(|tile| tile.shapes = shapes);
         Self(tiles)
     }

@@ -238,6 +238,16 @@ impl Lists {
         }
     }
 
+    /// Returns the pairs of each tile of the sums over calls, the rows of its sum from the tile on
+    /// if it has products, and its edge.
+    pub(crate) fn tile_pairs(&self) -> impl Iterator<Item = (u32, Option<u32>, u32)> {
+        let sums = self.sums.as_chunks::<SUM>().0;
+        self.tiles.as_chunks::<4>().0.iter().map(move |&[sum, n, _, edge]| {
+            let [first, end, _, _, outputs, depth, pairs, ..] = sums[sum as usize];
+            ((end - first) * pairs, (depth > 0).then(|| outputs - n), edge)
+        })
+    }
+
     fn add_sum(&mut self, table: &SumTable, (number, calls): (usize, Range<u32>), flags: u32) {
         let own = (self.sums.len() / SUM) as u32;
         let sum = &table.sums[number];
