@@ -97,7 +97,7 @@ pub enum CopyJob {
 pub(crate) enum Givens<'a> {
     /// The first ones from the host, the next ones from these places, the rest from the host.
     Host(usize, &'a [GivenPlace]),
-    /// The initial ones from the trained parameters, of which each has its start here; the rest
+    /// The initial ones from the trained parameters, whose starts are here; the rest
     /// from the host. Wanted values are copied out only if that is true.
     Trained(&'a [u32], bool),
     /// They are gradients that the host has; the elements of the arena from which on the plan has

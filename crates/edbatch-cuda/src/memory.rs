@@ -115,8 +115,8 @@ impl<D: Device> Arenas<D> {
     }
 }
 
-/// The arena of a program for training: the arenas of all parts of a mini-batch, one behind
-/// another, so that sums over all of them have one memory.
+/// The arena of a program for training: the arenas of all parts of a mini-batch, in order, so
+/// that sums over all of them have one memory.
 pub(super) struct SharedArena<D: Device> {
     buffer: Buffer<D>,
     /// True if nothing but the plans of the last round has been written.

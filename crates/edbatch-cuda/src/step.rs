@@ -91,7 +91,7 @@ impl<D: Device> Cuda<D> {
         })
     }
 
-    /// Writes the command lists of all parts. Their arenas lie one behind another, each with the
+    /// Writes the command lists of all parts. Their arenas follow each other, each with the
     /// scratch of both passes.
     fn write_parts(
         &mut self,

@@ -162,7 +162,7 @@ impl<M> TeamPool<M> {
     }
 }
 
-/// Teams that a chain of launches holds. The launches run one after the other, on one stream.
+/// Teams that a chain of launches holds. The launches run in order, on one stream.
 ///
 /// If it is dropped before [`release`](Self::release), the chain has not ended well: its barriers
 /// are reset after all of its launches have ended, and then the teams are given back.

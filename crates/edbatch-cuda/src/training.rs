@@ -23,7 +23,7 @@ impl<D: Device> Cuda<D> {
         self.trained.clone().expect("the program is for training")
     }
 
-    /// Runs parts forward. Their arenas lie behind those of slots that are in no part.
+    /// Runs parts forward. Their arenas follow the arenas of slots that are in no part.
     pub(super) fn run_trained(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
         let loaded = self.loaded.clone();
         let (device, placed, trained) = (&*loaded.device, loaded.placed(), self.trained());
@@ -181,7 +181,7 @@ impl<D: Device> Training for Cuda<D> {
         let initial = program.network().initial_values().len();
         let mut sums = plan.given.iter().peekable();
         while sums.next_if(|sum| (sum.given as usize) < initial).is_some() {}
-        // A field of a row of its own for each, behind all sums.
+        // A sum for each field of each row, after all other sums.
         let first = state.added.floats as usize;
         let (mut end, mut fields, mut places) = (first, Vec::new(), Vec::new());
         let start = self.slots[slot].span.start as u32;
@@ -285,7 +285,7 @@ impl<D: Device> Training for Cuda<D> {
         if commands.write_from(program, &back.table, &plan.back, given).is_ok() {
             (floats, words) = (commands.arena(), words + commands.words().len());
         }
-        // Doubles: the losses of values, and of inputs, which are no more.
+        // The losses of values and of inputs, which are at most as many, are doubles.
         4 * (floats + 4 * plan.gradient_of.len() + words) as u64
     }
 

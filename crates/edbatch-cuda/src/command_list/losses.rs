@@ -30,7 +30,7 @@ pub(crate) struct Losses<'a> {
 }
 
 impl Givens<'_> {
-    /// Returns the elements of the arena before any scratch, besides those of the plan's arena.
+    /// Returns the elements of the arena before any scratch, if that is more than the plan's arena.
     pub(super) fn scratch_of_before(self) -> usize {
         match self {
             Givens::Losses(losses) => losses.before,

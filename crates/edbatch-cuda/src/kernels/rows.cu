@@ -62,7 +62,7 @@ DEVICE void run_block(const Block& block, const Work& work, u32 index) {
         u64 number = (u64)index * WARPS + t / 32;
         if (number >= work.count * work.slices) return;
         Row row = work.rows[number / work.slices];
-        // The column among those of all fields.
+        // The column, counted over all fields.
         u32 column = (u32)(number % work.slices) * 32 + t % 32;
 #pragma unroll 1
         for (u32 f = row.first_field; f < row.end_field; ++f) {

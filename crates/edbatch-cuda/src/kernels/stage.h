@@ -1,6 +1,6 @@
 // The state of a step of training in device memory, which its launches share.
 //
-// The launches of a step run one after the other. Each checks that the one before ended well, so
+// The launches of a step run in order. Each checks that the launch before it ended well, so
 // the host need not look between them.
 #pragma once
 #include "block.h"

@@ -47,7 +47,7 @@ template <u32 E> struct TileSums {
 };
 
 // A thread's first row and column of a tile, in fours. The address of one operand is independent of
-// bits 0 and 2 of the lane, and that of the other of the rest, so loads share addresses.
+// bits 0 and 2 of the lane, and the other address of the rest, so loads share addresses.
 struct Place {
     u32 n, k;
     DEVICE Place(u32 t)
@@ -81,7 +81,7 @@ struct Calls {
 DEVICE void copy4(const Block& block, u32 t, float* to, const float* from, u32 i, u32 width) {
     if (i >= width) return;
     if (i + 4 <= width && (u64)(from + i) % 16 == 0) return block.fetch(t, to, from + i);
-    // The rows of narrow fields begin anywhere, and nothing may be written behind them.
+    // The rows of narrow fields begin anywhere, and what follows them may never be written.
     for (u32 e = 0; e < 4 && i + e < width; ++e) to[e] = fresh(from + i + e);
 }
 

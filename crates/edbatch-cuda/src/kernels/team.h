@@ -47,7 +47,7 @@ struct Part {
     const u32* host_commands;
     Ticket* ticket;
     // Floats that the launch clears: those that the previous plan wrote, in another arena, for the
-    // next plan; or those of the own arena, before the first wave.
+    // next plan; or the own arena, before the first wave.
     float* cleared;
     u32 clear;
     u32 words, waves, number, job;

@@ -25,7 +25,7 @@ struct Total {
     u32 to, elements, first_source, end_source, parameter, padding;
 };
 
-// The elements of a block: those of a total from element `first` on.
+// The elements of a block: elements of a total, from `first` on.
 struct Chunk {
     u32 total, first;
 };

@@ -189,7 +189,7 @@ fn busiest(tiles: impl Iterator<Item = f64>, sms: u32) -> f64 {
     busy.into_iter().fold(0.0, f64::max)
 }
 
-/// Returns the time of the sums of rows: warps of 32 columns, each of which walks over its calls.
+/// Returns the time of the sums of rows: each warp of 32 columns walks over its calls.
 fn rows_micros(lists: &Lists, table: &SumTable, sms: u32) -> f64 {
     let rows = lists.rows.as_chunks::<6>().0.iter();
     let loads = rows.map(|&[first, end, _, first_field, end_field, _]| {

@@ -59,7 +59,7 @@ impl Added {
     }
 
     /// Returns the plan of the adjoints of all named rows, over the memory of sums; their rows are
-    /// behind the sums. Also returns the start of these rows, by table.
+    /// after the sums. Also returns the start of these rows, by table.
     ///
     /// # Errors
     /// If 32 bits cannot hold the places of all rows.
@@ -98,7 +98,7 @@ impl Added {
 
 impl Lists {
     /// Lists what parts contribute, given the starts of their arenas. Rows of tables that are named
-    /// for the first time get places behind the sums so far.
+    /// for the first time get places after the sums so far.
     ///
     /// # Errors
     /// If memory for the rows that calls name cannot be allocated, or 32 bits cannot hold the

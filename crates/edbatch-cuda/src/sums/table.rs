@@ -14,7 +14,7 @@ pub(crate) struct SumTable {
     pub(super) sums: Vec<Sum>,
     pub(super) tables: Vec<TableSums>,
     /// By initial value of the network and by field: the number of the first of its two sums among
-    /// those of initial values, if it is trained.
+    /// all sums of initial values, if it is trained.
     pub(super) of_initial: Vec<Vec<Option<usize>>>,
     pub(super) initial: Vec<InitialSum>,
     /// The fields of rows: the place in a call's row and in a sum, and the width.
@@ -30,9 +30,9 @@ pub(crate) struct SumTable {
 pub(crate) enum GradientPlace {
     /// It has none.
     None,
-    /// All elements, which begin at a place; those of a row, if it is a table.
+    /// All elements, from a place on; and the elements of a row, if it is a table.
     Whole { place: u32, elements: u32, width: u32 },
-    /// It has those of the rows that a mini-batch names, of a width.
+    /// It has the rows that a mini-batch names, of a width.
     Rows(u32),
 }
 

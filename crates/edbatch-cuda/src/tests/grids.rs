@@ -159,7 +159,7 @@ impl Sum {
         tiles.map(move |(n, k)| [number, n, k, edge])
     }
 
-    /// `flags` are those of the kernel: 1 if sums begin with zero, 2 if rows are beside gradients.
+    /// `flags` are the kernel's: 1 if sums begin with zero, 2 if rows are beside gradients.
     fn check<D: Device>(all: &[Self], grid: &Grid<D>, arena: &[f32], flags: u32, edge: u32) {
         let (mut sums, mut tiles, mut gradients) = (vec![], vec![], vec![]);
         let mut calls = vec![];
@@ -231,7 +231,7 @@ fn sums_of_named_rows_have_the_bits_of_the_cpu() {
     let Some((emulated, _)) = grids(ROWS) else { return };
     let mut random = Random(11);
     for count in [0_usize, 1, 7, 8, 9, 50] {
-        // Two fields, of which the second one is wider than a warp.
+        // Two fields; the second one is wider than a warp.
         let fields = [[3, 0, 5], [16, 8, 70]];
         let (stride, width) = (96, 80);
         let arena = random.floats(stride * 20, true);

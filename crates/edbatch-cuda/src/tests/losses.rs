@@ -59,7 +59,7 @@ fn losses_and_their_gradients_have_the_bits_of_the_cpu() {
         let count = if width > 300 { 4 } else { 12 };
         let arena = rows(count, width, &mut random);
         let weight = [1.0, 1.0 / 64.0, 0.3, -2.5][random.below(4)];
-        // Gradients are in reverse order, and losses are behind them.
+        // Gradients are in reverse order, and losses follow them.
         let losses = (2 * arena.len()).next_multiple_of(2);
         let term = |row: usize, class: usize| {
             let gradient = arena.len() + (count - 1 - row) * width;

@@ -76,7 +76,7 @@ impl MiniBatch {
     }
 }
 
-/// The rule of a round, of which each has rates and decays for all parameters.
+/// The rules of updates; each has rates and decays for all parameters.
 fn rules() -> [UpdateRule; 5] {
     let (epsilon, momentum) = (1e-8, 0.9);
     [

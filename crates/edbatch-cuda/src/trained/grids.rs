@@ -139,7 +139,7 @@ impl<D: Device> Trained<D> {
         Ok(())
     }
 
-    /// Lists the adjoints of all rows of tables that were named; their rows are behind the sums.
+    /// Lists the adjoints of all rows of tables that were named; their rows follow the sums.
     /// Grows the memory of sums for them. Returns the start of these rows, by table, and the floats
     /// of sums and rows.
     fn list_row_adjoints(
