@@ -95,8 +95,7 @@ pub struct Options {
     /// Random networks that verify compares [default: 200; emulated 2; pack 8]
     #[arg(long, value_name = "N")]
     pub networks: Option<u64>,
-    /// Prints waves, tiles and times of mini-batches by a model of a CUDA device, which is not
-    /// needed; with --only training, of steps of training
+    /// Prints times of mini-batches by a model of a CUDA device, or of steps with --only training
     #[arg(long, requires = "gpu", conflicts_with_all = ["minutes", "json", "html", "pack"])]
     pub predict: bool,
     /// SMs of the device of --predict

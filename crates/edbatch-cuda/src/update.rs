@@ -54,7 +54,7 @@ impl Changes {
 /// The number of the rule that changes nothing.
 const NO_RULE: u32 = 5;
 
-/// The number and the flags of a rule; then its rate, epsilon, both factors and the factor of the root.
+/// The number and the flags of a rule; then its rate, epsilon, both factors and the root's factor.
 fn rule_words(rule: Rule) -> ([u32; 2], [f32; 5]) {
     match rule {
         Rule::Descent { rate } => ([0, 0], [rate, 0.0, 0.0, 0.0, 0.0]),

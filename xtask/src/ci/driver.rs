@@ -39,8 +39,8 @@ const WITH_TILES: [(&str, &[&str], &str); 11] = [
     ("tree_lstm", &["trees.txt"], "96"),
 ];
 
-/// Models that train for an epoch: the model, the file of inputs of its golden, and the options that
-/// name translations. The short check trains the first one.
+/// Models that train for an epoch: the model, the file of inputs of its golden, and the options
+/// that name translations. The short check trains the first one.
 const TRAINED: [(&str, &str, &[&str]); 3] = [
     ("bilstm_tagger", "tagged.txt", &[]),
     ("tree_lstm", "trees.txt", &[]),

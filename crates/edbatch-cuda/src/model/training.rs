@@ -18,14 +18,14 @@ use crate::sums::{Added, Lists, SumTable, TotalList};
 ///
 /// The gap between two launches (*estimated*).
 const GAP: f64 = 2.0;
-/// A pair of rows in a tile of 64 × 64 elements, of 128 × 128, and of at most 32 rows: 28.9 and 39.9
-/// TFLOP/s on all SMs, and 647 µs for 37,280 pairs of an output of five rows.
+/// A pair of rows in a tile of 64 × 64 elements, of 128 × 128, and of at most 32 rows: 28.9 and
+/// 39.9 TFLOP/s on all SMs, and 647 µs for 37,280 pairs of an output of five rows.
 const PAIR: f64 = 0.0374;
 const PAIR_OF_LARGE: f64 = 0.1084;
 const PAIR_OF_NARROW: f64 = 0.0174;
 /// A row of a sum of rows, such as of a bias (*estimated*).
 const ROW: f64 = 0.005;
-/// Eight rows that a warp of the sums of rows loads at a time, and the warps of an SM (*estimated*).
+/// Eight rows that a warp of the sums of rows loads at a time, and an SM's warps (*estimated*).
 const LOAD: f64 = 0.7;
 const WARPS: f64 = 64.0;
 /// The loss of an input (*estimated*).
@@ -100,8 +100,8 @@ impl TrainingModel {
         }
     }
 
-    /// Returns the time of a step of one part with `inputs` inputs. Each wanted value whose gradient
-    /// the plan has is a term of the loss.
+    /// Returns the time of a step of one part with `inputs` inputs. Each wanted value whose
+    /// gradient the plan has is a term of the loss.
     ///
     /// # Errors
     /// If the plan is too large for a device.
