@@ -6,7 +6,7 @@
 enum : u32 {
     // All elements: the first source is copied, later ones are added.
     WHOLE = 0,
-    // Some rows of a table, which are added: pairs of a row and the place of its elements.
+    // Some rows of a table, which are added: pairs of a row and the place of its elements, by row.
     NAMED,
     // The rows of a gradient that has only these: for each row the end of its places, then all
     // places. The first place of a row is copied, later ones are added.
@@ -60,10 +60,15 @@ DEVICE float element(const Work& work, const Total& total, u32 e) {
             float x = fresh(work.sums + source.from + e);
             sum = s == total.first_source ? x : add(sum, x);
         } else if (source.kind == NAMED) {
+            u32 first = 0, end = source.count;
 #pragma unroll 1
-            for (u32 i = 0; i < source.count; ++i)
-                if (list[2 * i] == row)
-                    sum = add(sum, fresh(work.rows + list[2 * i + 1] + e % source.width));
+            while (first < end) {
+                u32 middle = (first + end) / 2;
+                if (list[2 * middle] < row) first = middle + 1;
+                else end = middle;
+            }
+            if (first < source.count && list[2 * first] == row)
+                sum = add(sum, fresh(work.rows + list[2 * first + 1] + e % source.width));
         } else {
             u32 first = row == 0 ? 0 : list[row - 1];
 #pragma unroll 1

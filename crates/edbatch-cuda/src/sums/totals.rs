@@ -78,9 +78,9 @@ impl TotalList {
                             Source::Rows(rows, places) => {
                                 let (count, at) = (rows.len() as u32, list.len() as u32);
                                 sources.extend([NAMED, at, count, width]);
-                                list.extend(
-                                    rows.iter().zip(places).flat_map(|(&row, place)| [row, place]),
-                                );
+                                let mut pairs: Vec<_> = rows.iter().copied().zip(places).collect();
+                                pairs.sort_unstable();
+                                list.extend(pairs.iter().flat_map(|&(row, place)| [row, place]));
                             }
                         }
                     }

@@ -33,11 +33,15 @@ fn totals_and_their_norm_have_the_bits_of_the_cpu() {
         (15, vec![Source::OfRows(5, of_rows)]),
         (
             40,
-            vec![Source::Named(8, vec![(3, floats(8)), (1, floats(8))]), Source::Whole(floats(40))],
+            vec![Source::Named(8, vec![(1, floats(8)), (3, floats(8))]), Source::Whole(floats(40))],
         ),
         (
             40,
-            vec![Source::Whole(floats(40)), Source::Named(8, vec![(4, floats(8)), (4, floats(8))])],
+            vec![
+                Source::Whole(floats(40)),
+                Source::Named(8, vec![(0, floats(8)), (4, floats(8))]),
+                Source::Named(8, vec![(4, floats(8))]),
+            ],
         ),
         (12_000, vec![Source::OfRows(40, many)]),
         (2_200_000, vec![Source::Whole(floats(2_200_000))]),
