@@ -84,7 +84,7 @@ impl<D: Device> Trained<D> {
         drop((elements, words));
         let (packed, places) = packed_places(network, layout, size)?;
         let packed = copied(&**device, &packed)?;
-        let table = SumTable::new(program, training);
+        let table = SumTable::new(program, training)?;
         let state = State::new(&**device, &table, starts.len())?;
         Ok(Self {
             back,

@@ -129,7 +129,7 @@ fn step_row(
     let workload = family.at(hidden)?;
     let training = training_network(workload.network(), |_| true, |_| false)?;
     let program = Program::for_training(Arc::new(training))?;
-    let mut model = TrainingModel::new(&program, sms, SHARED_BYTES);
+    let mut model = TrainingModel::new(&program, sms, SHARED_BYTES)?;
     let (mut scheduler, mut planner) = (Scheduler::by_depth(), Planner::new(Lifetimes::Distinct));
     let (mut schedule, mut plan) = (Schedule::new(), TrainingPlan::default());
     let (mut count, mut all) = (0.0, [0.0; LAUNCHES.len() + 3]);

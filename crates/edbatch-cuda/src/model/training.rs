@@ -7,12 +7,12 @@ use edbatch_layout::{Plan, Program, TrainingPlan};
 use edbatch_runtime::BackendError;
 
 use super::{DeviceModel, Prediction};
-use crate::CudaOptions;
 use crate::command_list::{CommandList, Givens, Losses};
 use crate::device::Properties;
 use crate::phase_table::Way;
 use crate::shapes::{BARRIER, BYTES_OF_SM, LARGE_WAVE, LAUNCH, WAVE};
 use crate::sums::{Added, Lists, SumTable, TotalList};
+use crate::{CudaError, CudaOptions};
 
 /// The times of the constants are in µs; *estimated* ones say so.
 ///
@@ -85,19 +85,21 @@ impl TrainingModel {
     /// The model of a program for training on a device with `sms` SMs and `shared_bytes` of shared
     /// memory per block.
     ///
+    /// # Errors
+    /// If the program has too many gradients for a device.
+    ///
     /// # Panics
     /// If the program is not for training.
-    #[must_use]
-    pub fn new(program: &Program, sms: u32, shared_bytes: usize) -> Self {
+    pub fn new(program: &Program, sms: u32, shared_bytes: usize) -> Result<Self, CudaError> {
         let device = Properties::of_size(sms, shared_bytes);
         let pass = |way| DeviceModel::of(program, way, &CudaOptions::new(), &device);
         let training = program.training().expect("the program is for training");
-        Self {
+        Ok(Self {
             passes: [Way::Forward, Way::Back].map(pass),
-            table: SumTable::new(program, training),
+            table: SumTable::new(program, training)?,
             sms,
             commands: CommandList::default(),
-        }
+        })
     }
 
     /// Returns the time of a step of one part with `inputs` inputs. Each wanted value whose

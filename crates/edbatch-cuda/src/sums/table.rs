@@ -6,6 +6,8 @@ use edbatch_graph::{Kind, Network, ParameterId, ParameterSum, RowAdjoint, Traini
 use edbatch_layout::{LINE, Program, RecordLayout};
 use edbatch_runtime::{Contributors, Gradient};
 
+use crate::CudaError;
+
 /// The sums of a program, by number.
 #[derive(Debug)]
 pub(crate) struct SumTable {
@@ -112,9 +114,15 @@ impl Sum {
     }
 }
 
+/// The floats that are too many.
+const MAX_FLOATS: u32 = u32::MAX - LINE as u32 + 1;
+
 impl SumTable {
     /// Returns the sums of a program for training.
-    pub(crate) fn new(program: &Program, training: &TrainingNetwork) -> Self {
+    ///
+    /// # Errors
+    /// If 32 bits cannot hold the places of all sums.
+    pub(crate) fn new(program: &Program, training: &TrainingNetwork) -> Result<Self, CudaError> {
         let network = &training.network;
         let parameters = network.parameters();
         let contributors = Contributors::all(training);
@@ -159,8 +167,8 @@ impl SumTable {
         }
         for value in network.initial_values() {
             let record = program.record(value.record);
-            let fields = (0_u32..).zip(&value.parameters).zip(&record.widths);
-            let fields = fields.map(|((_, &parameter), &width)| {
+            let fields = value.parameters.iter().zip(&record.widths);
+            let fields = fields.map(|(&parameter, &width)| {
                 table.is_trained(parameter).then(|| {
                     let (first, field) = (table.initial.len(), table.fields.len() as u32);
                     table.fields.push([0, 0, width]);
@@ -174,14 +182,21 @@ impl SumTable {
             let fields = fields.collect();
             table.of_initial.push(fields);
         }
-        table
+        match table.floats < MAX_FLOATS {
+            true => Ok(table),
+            false => Err(CudaError::TooLarge {
+                what: "the gradients of parameters and their sums",
+                elements: table.floats.into(),
+            }),
+        }
     }
 
-    /// Reserves a number of floats and returns their place, a multiple of 64 bytes.
+    /// Reserves a number of floats and returns their place, a multiple of 64 bytes. If there is no
+    /// place, [`new`](Self::new) fails at its end.
     fn take(&mut self, floats: u32) -> u32 {
         let place = self.floats;
-        self.floats =
-            place.saturating_add(floats.saturating_add(LINE as u32 - 1)) & !(LINE as u32 - 1);
+        let end = u64::from(place) + u64::from(floats).next_multiple_of(LINE as u64);
+        self.floats = u32::try_from(end).unwrap_or(MAX_FLOATS).min(MAX_FLOATS);
         place
     }
 
@@ -259,5 +274,27 @@ impl SumTable {
         let stride = stride.next_multiple_of(LINE as u32);
         self.tables.push(TableSums { parameter, width, fields, stride, adjoint });
         self.tables.len() - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_do_not_wrap() {
+        let mut table = SumTable {
+            cells: Vec::new(),
+            sums: Vec::new(),
+            tables: Vec::new(),
+            of_initial: Vec::new(),
+            initial: Vec::new(),
+            fields: Vec::new(),
+            gradients: Vec::new(),
+            floats: 0,
+        };
+        let places = [5, 1 << 31, (1 << 31) - 64, 9, 1].map(|floats| table.take(floats));
+        assert_eq!(places[..3], [0, 16, (1 << 31) + 16]);
+        assert!(table.floats == MAX_FLOATS && places[3..].iter().all(|&place| place > 1 << 31));
     }
 }
