@@ -40,9 +40,6 @@ pub(super) struct Trained<D: Device> {
     state: Mutex<State<D>>,
 }
 
-/// The most moments of a parameter.
-const MOMENTS: usize = 3;
-
 impl<D: Device> Trained<D> {
     /// Compiles the kernels of a program that has been loaded, and copies its parameters.
     pub(super) fn new(
@@ -110,9 +107,8 @@ impl<D: Device> Trained<D> {
     /// count as arena.
     pub(super) fn bytes(&self) -> Bytes {
         let state = self.state();
-        let moments = if state.moments.is_some() { MOMENTS } else { 0 };
         let fixed = (self.table.floats as usize).min(state.memory.words);
-        let weights = 4 * (self.size * (1 + self.places + moments) + fixed);
+        let weights = 4 * (self.size * (1 + self.places + state.kept) + fixed);
         Bytes { weights, arena: 4 * (state.memory.words - fixed), store: 0 }
     }
 
@@ -136,7 +132,8 @@ impl<D: Device> Trained<D> {
             state.will_have_moments.clone_from(&state.has_moments);
             return Ok(());
         }
-        let mut words = self.read_moments(device, state)?;
+        let kept = state.kept.max(count);
+        let mut words = self.read_moments(device, state, kept)?;
         let has_moments = &mut state.will_have_moments;
         has_moments.clone_from(&state.has_moments);
         for (index, has) in
@@ -149,14 +146,20 @@ impl<D: Device> Trained<D> {
             *has = count.max(*has);
         }
         state.moments = Some(copied(device, &words)?);
+        state.kept = kept;
         Ok(())
     }
 
-    /// Returns all moments; those that no parameter has are zeros.
-    fn read_moments(&self, device: &D, state: &State<D>) -> Result<Vec<u32>, BackendError> {
-        let mut words = zeros(MOMENTS * self.size)?;
+    /// Returns `count` moments, at least as many as are kept; those that no parameter has are zeros.
+    fn read_moments(
+        &self,
+        device: &D,
+        state: &State<D>,
+        count: usize,
+    ) -> Result<Vec<u32>, BackendError> {
+        let mut words = zeros(count * self.size)?;
         if let Some(memory) = &state.moments {
-            device.read(memory, 0, &mut words)?;
+            device.read(memory, 0, &mut words[..state.kept * self.size])?;
         }
         Ok(words)
     }
@@ -170,7 +173,7 @@ impl<D: Device> Trained<D> {
         let parameters = 0..self.starts.len();
         let values = parameters.clone().map(|index| Arc::new(floats(&words[self.range(index)])));
         let parameters_of = Parameters::from_shared(loaded.program.network(), values.collect())?;
-        let words = self.read_moments(device, &state)?;
+        let words = self.read_moments(device, &state, state.kept)?;
         let moments = parameters.map(|index| {
             let own = |moment| floats(&words[moment * self.size..][self.range(index)]);
             (0..state.has_moments[index]).map(|moment| Arc::new(own(moment))).collect()
@@ -186,7 +189,8 @@ impl<D: Device> Trained<D> {
     ) -> Result<(), BackendError> {
         let (device, mut state) = (&*loaded.device, self.state());
         let parameters = from.for_network(loaded.program.network())?;
-        let mut words = zeros(MOMENTS * self.size)?;
+        let kept = from.moments.iter().map(Vec::len).max().unwrap_or(0);
+        let mut words = zeros(kept * self.size)?;
         for (index, moments) in from.moments.iter().enumerate() {
             for (number, moment) in moments.iter().enumerate() {
                 let to = &mut words[number * self.size..][self.range(index)];
@@ -194,14 +198,11 @@ impl<D: Device> Trained<D> {
             }
         }
         let has_moments: Vec<usize> = from.moments.iter().map(Vec::len).collect();
-        let moments = match has_moments.iter().any(|&count| count > 0) {
-            true => Some(copied(device, &words)?),
-            false => None,
-        };
+        let moments = if kept > 0 { Some(copied(device, &words)?) } else { None };
         let values = parameters.slices().concat();
         let words: Vec<u32> = values.iter().map(|x| x.to_bits()).collect();
         device.fill(&self.masters, &words)?;
-        (state.moments, state.has_moments) = (moments, has_moments);
+        (state.moments, state.kept, state.has_moments) = (moments, kept, has_moments);
         let mut changes = Changes::default();
         for index in 0..self.starts.len() {
             let range = self.range(index);

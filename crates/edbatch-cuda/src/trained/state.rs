@@ -19,8 +19,10 @@ pub(crate) struct State<D: Device> {
     pub(crate) number: u32,
     /// `Result` of `kernels/stage.h`.
     result: D::Memory,
-    /// The moments, each as large as all parameters; and how many of them each parameter has.
+    /// The moments, each as large as all parameters, and their number; and how many of them each
+    /// parameter has, and will have after the update.
     pub(crate) moments: Option<D::Memory>,
+    pub(crate) kept: usize,
     pub(crate) has_moments: Vec<usize>,
     pub(crate) will_have_moments: Vec<usize>,
     /// The contributions of the mini-batch to the sums, and their memory.
@@ -92,6 +94,7 @@ impl<D: Device> State<D> {
             number: 0,
             result,
             moments: None,
+            kept: 0,
             has_moments: vec![0; parameters],
             will_have_moments: Vec::new(),
             added,
