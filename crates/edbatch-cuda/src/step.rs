@@ -64,7 +64,9 @@ impl<D: Device> Cuda<D> {
         self.place_parts(&loaded, &state, step, clears);
         let mut kernels = [loaded.team_kernel(forward), trained.back.team_kernel(device, back)];
         kernels.iter_mut().for_each(|kernel| kernel.barriers |= waits && !clears);
+        state.moves_lists = !step.parts.is_empty();
         let ran = self.enqueue_step(&loaded, &mut state, (&kernels, back), step);
+        state.moves_lists = false;
         let ended = ran.and_then(|()| {
             let told = state.told(device);
             let not_finite = told.not_finite();
@@ -186,15 +188,14 @@ impl<D: Device> Cuda<D> {
         }
         // All memory is allocated before the first launch.
         let arena = self.arena.address(device);
-        let (fields, losses) = (trained.table.fields.as_flattened(), &self.step.losses);
-        let rows = trained.rows(device, state, fields, (arena, losses, step.loss))?;
-        let rows = rows.filter(|_| !step.parts.is_empty());
         let sums = trained.sums(device, state, arena)?;
         let (mut totals, mut update) = (None, None);
         if let Some(of_step) = &step.update {
             totals = Some(trained.totals(device, state)?);
             update = Some(trained.update(loaded, state, &changes, of_step.clip)?);
         }
+        let (fields, losses) = (trained.table.fields.as_flattened(), &self.step.losses);
+        let rows = trained.rows(device, state, fields, (arena, losses, step.loss))?;
         let adjoints = trained.row_adjoints(loaded, state, back);
         let slices = [0, 1].map(|pass: usize| kernels[pass].slices);
         let mut held = device.team_pool().hold(device, &slices, step.parts.len())?;

@@ -8,6 +8,6 @@ mod list;
 mod table;
 mod totals;
 
-pub(crate) use list::{Added, Lists};
+pub(crate) use list::{Added, FIELD, Lists, ROW, TILE};
 pub(crate) use table::SumTable;
 pub(crate) use totals::{Completed, TotalList};

@@ -19,7 +19,7 @@ use super::update::{Changed, Changes};
 use super::weights::WeightLayout;
 use super::{CudaError, CudaOptions, DevicePrecision};
 
-pub(super) use state::State;
+pub(super) use state::{State, double};
 
 /// The trained parameters of a program on a device. All forks of a backend share them.
 pub(super) struct Trained<D: Device> {

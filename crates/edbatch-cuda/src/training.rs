@@ -15,7 +15,7 @@ use super::device::{Arguments, Device, TeamPart};
 use super::slot::Slot;
 use super::sums::Completed;
 use super::team_pool::TeamKernel;
-use super::trained::Trained;
+use super::trained::{Trained, double};
 
 impl<D: Device> Cuda<D> {
     /// Returns the trained parameters.
@@ -85,10 +85,7 @@ impl<D: Device> Cuda<D> {
         let [at, _] = back.commands.places_of_losses(values, 0);
         let mut words = vec![0; 2 * values];
         self.arena.read(&self.loaded.device, slot.span.start + at as usize, &mut words)?;
-        let doubles = words.as_chunks::<2>().0.iter();
-        losses.extend(
-            doubles.map(|&[low, high]| f64::from_bits(u64::from(low) | u64::from(high) << 32)),
-        );
+        losses.extend(words.as_chunks::<2>().0.iter().map(|&[low, high]| double(low, high)));
         Ok(())
     }
 }
@@ -192,11 +189,11 @@ impl<D: Device> Training for Cuda<D> {
                     (sum.given as usize, usize::from(sum.field)) == (index, field)
                 };
                 let calls = sums.next_if(is_own).map_or(&[][..], |sum| plan.list(&sum.rows));
-                let calls: Vec<u32> = calls.iter().map(|row| start + row).collect();
+                let calls = calls.iter().map(|row| start + row);
                 let number = fields.len() as u32;
                 fields.push([0, 0, width]);
                 places.push(end - first);
-                state.lists.add_row(&calls, (end as u32, number..number + 1), true);
+                state.lists.add_row(calls, (end as u32, number..number + 1), true);
                 end = next(end + width as usize, 0)?;
             }
         }

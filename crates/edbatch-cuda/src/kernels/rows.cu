@@ -35,10 +35,37 @@ struct Work {
     const u32* losses;
     u64 parts;
     double loss;
+    // Lists of later launches in host memory, which this one copies to the device, as they are read
+    // more than once.
+    struct {
+        const u32* from;
+        u32* to;
+        u64 words;
+    } copies[3];
 };
 
-// The rows that a thread loads at a time.
-enum : u32 { AT_ONCE = 8, WARPS = THREADS / 32 };
+// The rows that a thread loads at a time, and the words that a block copies.
+enum : u32 { AT_ONCE = 8, WARPS = THREADS / 32, COPIED = 4096 };
+
+// Copies a share of the lists, by block `index` of those that copy.
+DEVICE void copy_lists(const Block& block, const Work& work, u64 index) {
+    for (u32 c = 0; c < 3; ++c) {
+        u64 blocks = (work.copies[c].words + COPIED - 1) / COPIED, first = index * COPIED;
+        if (index >= blocks) {
+            index -= blocks;
+            continue;
+        }
+        const float* from = (const float*)work.copies[c].from;
+        float* to = (float*)work.copies[c].to;
+        u64 left = work.copies[c].words - first, count = left < COPIED ? left : (u64)COPIED;
+        block.unordered([&](u32 t) {
+#pragma unroll
+            for (u32 i = 4 * t; i < COPIED; i += 4 * THREADS)
+                if (i < count) store4(to + first + i, load4(from + first + i));
+        });
+        return;
+    }
+}
 
 // Adds an element of all calls.
 DEVICE float sum_of(const Work& work, const Row& row, u32 place, float sum) {
@@ -58,6 +85,8 @@ DEVICE float sum_of(const Work& work, const Row& row, u32 place, float sum) {
 }
 
 DEVICE void run_block(const Block& block, const Work& work, u32 index) {
+    u64 blocks = (work.count * work.slices + WARPS - 1) / WARPS;
+    if (index >= blocks) return copy_lists(block, work, index - blocks);
     block.unordered([&](u32 t) {
         u64 number = (u64)index * WARPS + t / 32;
         if (number >= work.count * work.slices) return;

@@ -11,7 +11,7 @@ use crate::command_list::{CommandList, Givens, Losses};
 use crate::device::Properties;
 use crate::phase_table::Way;
 use crate::shapes::{BARRIER, BYTES_OF_SM, LARGE_WAVE, LAUNCH, WAVE};
-use crate::sums::{Added, Lists, SumTable, TotalList};
+use crate::sums::{Added, Lists, ROW as ROW_WORDS, SumTable, TotalList};
 use crate::{CudaError, CudaOptions};
 
 /// The times of the constants are in µs; *estimated* ones say so.
@@ -28,6 +28,8 @@ const ROW: f64 = 0.005;
 /// Eight rows that a warp of the sums of rows loads at a time, and an SM's warps (*estimated*).
 const LOAD: f64 = 0.7;
 const WARPS: f64 = 64.0;
+/// The bytes of pinned memory that a launch reads in a µs (measured: 4 MB in 83 µs, if it writes).
+const BYTES_OF_LINK: f64 = 48_000.0;
 /// The loss of an input (*estimated*).
 const LOSS: f64 = 0.005;
 /// Totals and the norm, and an update by Adam: at first, and each element.
@@ -159,6 +161,10 @@ impl TrainingModel {
         lists.add_row_adjoints(table, &added, &row_starts);
         step.sums = f64::from(WAVE) + busiest(lists.tile_pairs().map(tile_micros), *sms);
         totals.list(table, &added, &row_starts, added.floats)?;
+        // The launch of the sums of rows copies the lists of later ones to the device.
+        let TotalList { totals: all, sources, chunks, list, .. } = &totals;
+        let moved = [&lists.sums, &lists.tiles, &lists.calls, all, sources, chunks, list];
+        step.rows += 4.0 * moved.map(Vec::len).iter().sum::<usize>() as f64 / BYTES_OF_LINK;
         let elements = totals.completed.iter().flatten();
         let elements: f64 = elements.map(|complete| f64::from(complete.elements)).sum();
         let [totals, update] = [TOTALS, UPDATE].map(|[first, each]| first + each * elements);
@@ -193,7 +199,7 @@ fn busiest(tiles: impl Iterator<Item = f64>, sms: u32) -> f64 {
 
 /// Returns the time of the sums of rows: each warp of 32 columns walks over its calls.
 fn rows_micros(lists: &Lists, table: &SumTable, sms: u32) -> f64 {
-    let rows = lists.rows.as_chunks::<6>().0.iter();
+    let rows = lists.rows.as_chunks::<ROW_WORDS>().0.iter();
     let loads = rows.map(|&[first, end, _, first_field, end_field, _]| {
         let fields = &table.fields[first_field as usize..end_field as usize];
         let columns: u32 = fields.iter().map(|[.., width]| width).sum();

@@ -27,6 +27,11 @@ pub(super) struct Named {
     pub(super) places: Vec<u32>,
 }
 
+/// The words of a sum of rows, of a field, and of a tile.
+pub(crate) const ROW: usize = 6;
+pub(crate) const FIELD: usize = 3;
+pub(crate) const TILE: usize = 4;
+
 /// The flags of a sum: it begins with zero, and its rows are beside the gradients.
 const FROM_ZERO: u32 = 1;
 const BESIDE: u32 = 2;
@@ -34,10 +39,10 @@ const BESIDE: u32 = 2;
 /// The sums that a launch of `kernels/rows.cu` and one of `kernels/sums.cu` compute.
 #[derive(Debug, Default)]
 pub(crate) struct Lists {
-    /// The sums of rows: six words each, and the starts of the rows of calls.
+    /// The sums of rows, and the starts of the rows of calls.
     pub(crate) rows: Vec<u32>,
     pub(crate) starts: Vec<u32>,
-    /// The sums over calls and their tiles, four words each; and the starts of the rows of calls.
+    /// The sums over calls and their tiles; and the starts of the rows of calls.
     pub(crate) sums: Vec<u32>,
     pub(crate) tiles: Vec<u32>,
     pub(crate) calls: Vec<u32>,
@@ -173,11 +178,8 @@ impl Lists {
         by_row.sort_by_key(|&(index, _)| index);
         for of_row in by_row.chunk_by(|a, b| a.0 == b.0) {
             let index = of_row[0].0 as usize;
-            let first = self.starts.len() as u32;
-            self.starts.extend(of_row.iter().map(|&(_, start)| start));
-            let end = self.starts.len() as u32;
-            let (place, is_new) = (named.places[index], index >= before);
-            self.rows.extend([first, end, place, of.fields.start, of.fields.end, is_new.into()]);
+            let calls = of_row.iter().map(|&(_, start)| start);
+            self.add_row(calls, (named.places[index], of.fields.clone()), index >= before);
         }
         Ok(())
     }
@@ -205,7 +207,7 @@ impl Lists {
         for (number, list) in lists.into_iter().enumerate() {
             let Some(list) = list else { continue };
             let of = &table.initial[number];
-            self.add_row(&list, (of.to, of.field..of.field + 1), !added.initial[number]);
+            self.add_row(list.into_iter(), (of.to, of.field..of.field + 1), !added.initial[number]);
             added.initial[number] = true;
         }
     }
@@ -213,7 +215,7 @@ impl Lists {
     /// Adds a sum of rows to a place.
     pub(crate) fn add_row(
         &mut self,
-        calls: &[u32],
+        calls: impl Iterator<Item = u32>,
         (to, fields): (u32, Range<u32>),
         from_zero: bool,
     ) {
@@ -242,7 +244,7 @@ impl Lists {
     /// if it has products, and its edge.
     pub(crate) fn tile_pairs(&self) -> impl Iterator<Item = (u32, Option<u32>, u32)> {
         let sums = self.sums.as_chunks::<SUM>().0;
-        self.tiles.as_chunks::<4>().0.iter().map(move |&[sum, n, _, edge]| {
+        self.tiles.as_chunks::<TILE>().0.iter().map(move |&[sum, n, _, edge]| {
             let [first, end, _, _, outputs, depth, pairs, ..] = sums[sum as usize];
             ((end - first) * pairs, (depth > 0).then(|| outputs - n), edge)
         })

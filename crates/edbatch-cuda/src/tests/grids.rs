@@ -263,8 +263,22 @@ fn sums_of_named_rows_have_the_bits_of_the_cpu() {
         let first = 0.7_f64;
         let arguments =
             [at(&of_rows), count as u64, 3, at(&of_fields), at(&of_list), at(&data), at(&sums)];
-        let arguments = [&arguments[..], &[at(&losses), 2, first.to_bits()]].concat();
-        emulated.run(3, (3 * count).div_ceil(8).max(1), 0, &arguments);
+        // Lists of some sizes are copied: four blocks of 4,096 words.
+        let moved = [0, 4, 9000].map(|words| {
+            let words: Vec<u32> = (0..words).map(|_| random.below(1 << 30) as u32).collect();
+            let to = emulated.memory(&vec![0; words.len()]);
+            (emulated.memory(&words), to, words)
+        });
+        let mut arguments = [&arguments[..], &[at(&losses), 2, first.to_bits()]].concat();
+        for (from, to, words) in &moved {
+            arguments.extend([at(from), at(to), words.len() as u64]);
+        }
+        emulated.run(3, (3 * count).div_ceil(8) + 4, 0, &arguments);
+        for (_, to, words) in &moved {
+            let mut got = vec![0; words.len()];
+            emulated.device.read(to, 0, &mut got).unwrap();
+            assert_eq!(got, *words);
+        }
         assert_eq!(emulated.stage().0, [3, 0, FINE, FINE]);
         let loss = of_inputs.iter().fold(first, |sum, x| sum + x);
         assert_eq!(emulated.result().0, loss.to_bits());

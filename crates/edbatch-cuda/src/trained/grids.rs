@@ -4,12 +4,12 @@ use edbatch_layout::TrainingPlan;
 use edbatch_runtime::{BackendError, Clipping, Gradient, Update};
 
 use super::Trained;
-use super::state::{Grid, State, upload};
+use super::state::{Grid, State};
 use crate::command_list::Givens;
 use crate::device::{Arguments, Device, TeamPart};
 use crate::loaded::Loaded;
 use crate::pass::Placed;
-use crate::sums::{Completed, Lists, TotalList};
+use crate::sums::{Completed, FIELD, Lists, ROW, TILE, TotalList};
 use crate::team_pool::TeamKernel;
 use crate::update::{Changed, Changes};
 
@@ -25,10 +25,10 @@ const TOTALS_FLOATS: usize = 1024 + 2 * 256;
 const WARPS: usize = 8;
 const WARP: usize = 32;
 
-/// The words of a row, of a field, of a tile and of a chunk in lists.
-const ROW: usize = 6;
-const FIELD: usize = 3;
-const TILE: usize = 4;
+/// The words of lists that a block of `kernels/rows.cu` copies.
+const COPIED: u64 = 4096;
+
+/// The words of a chunk in lists.
 const CHUNK: usize = 2;
 
 impl<D: Device> Trained<D> {
@@ -69,6 +69,7 @@ impl<D: Device> Trained<D> {
         (arena, losses, loss): (u64, &[u32], f64),
     ) -> Result<Option<Grid<'_, D::Program>>, BackendError> {
         let State { lists: Lists { rows, starts, .. }, uploaded, memory, .. } = state;
+        let [own, others @ ..] = uploaded;
         let [count, parts] = [rows.len() / ROW, losses.len() / 2];
         if count + parts == 0 {
             return Ok(None);
@@ -78,12 +79,15 @@ impl<D: Device> Trained<D> {
             fields.as_chunks::<FIELD>().0.iter().map(|&[.., width]| width as usize).sum::<usize>()
         });
         let slices = columns.max().unwrap_or(0).div_ceil(WARP);
-        let lists = upload(device, &mut uploaded[0], [rows, fields, starts, losses])?;
-        let [rows, fields, starts, losses] = lists;
+        let copies = others.each_mut().map(|lists| lists.take_copy(device));
+        let copying: u64 = copies.iter().map(|[.., words]| words.div_ceil(COPIED)).sum();
+        let [rows, fields, starts, losses] =
+            own.upload(device, [rows, fields, starts, losses], false)?;
         let sums = memory.address(device);
         let mut work = vec![rows, count as u64, slices as u64, fields, starts, arena, sums];
         work.extend([losses, parts as u64, loss.to_bits()]);
-        let blocks = (count * slices).div_ceil(WARPS).max(1);
+        work.extend(copies.as_flattened());
+        let blocks = ((count * slices).div_ceil(WARPS) + copying as usize).max(1);
         Ok(Some(Grid { kernel: &self.rows, blocks, floats: 0, work }))
     }
 
@@ -94,12 +98,14 @@ impl<D: Device> Trained<D> {
         state: &mut State<D>,
         arena: u64,
     ) -> Result<Option<Grid<'_, D::Program>>, BackendError> {
-        let State { lists: Lists { sums, tiles, calls, .. }, uploaded, memory, .. } = state;
+        let State { lists, uploaded, moves_lists, memory, .. } = state;
+        let Lists { sums, tiles, calls, .. } = lists;
         let blocks = tiles.len() / TILE;
         if blocks == 0 {
             return Ok(None);
         }
-        let [sums, tiles, calls] = upload(device, &mut uploaded[1], [sums, tiles, calls])?;
+        let lists = [&sums[..], tiles, calls];
+        let [sums, tiles, calls] = uploaded[1].upload(device, lists, *moves_lists)?;
         let work = vec![sums, tiles, calls, arena, memory.address(device)];
         Ok(Some(Grid { kernel: &self.sums, blocks, floats: SUMS_FLOATS, work }))
     }
@@ -110,12 +116,12 @@ impl<D: Device> Trained<D> {
         device: &D,
         state: &mut State<D>,
     ) -> Result<Grid<'_, D::Program>, BackendError> {
-        let State { complete, uploaded, memory, squares, .. } = state;
+        let State { complete, uploaded, moves_lists, memory, squares, .. } = state;
         let TotalList { totals, sources, chunks, list, .. } = complete;
         let blocks = chunks.len() / CHUNK;
         squares.reserve(device, 2 * blocks)?;
-        let lists = upload(device, &mut uploaded[2], [&totals[..], sources, chunks, list])?;
-        let [totals, sources, chunks, list] = lists;
+        let lists = [&totals[..], sources, chunks, list];
+        let [totals, sources, chunks, list] = uploaded[2].upload(device, lists, *moves_lists)?;
         let [memory, squares] = [memory, squares].map(|it| it.address(device));
         let count = blocks as u64;
         let work = vec![totals, sources, chunks, count, list, memory, memory, memory, squares];
@@ -238,7 +244,8 @@ impl<D: Device> Trained<D> {
         let (device, blocks) = (&*loaded.device, changes.chunks.len() / 2);
         let Changes { changes, chunks, rows, gradients } = changes;
         let lists = [&changes[..], chunks, rows, gradients.as_deref().unwrap_or_default()];
-        let [changes, chunks, rows, own] = upload(device, &mut state.uploaded[3], lists)?;
+        let moves = state.moves_lists;
+        let [changes, chunks, rows, own] = state.uploaded[3].upload(device, lists, moves)?;
         let [norm, limit] = match clip {
             Clipping::None => [f64::INFINITY; 2],
             Clipping::Norm(norm) => [norm, f64::INFINITY],

@@ -29,8 +29,10 @@ pub(crate) struct State<D: Device> {
     pub(crate) added: Added,
     pub(crate) memory: Buffer<D>,
     pub(crate) squares: Buffer<D>,
-    /// Lists in host memory, for each of the four kernels.
-    pub(crate) uploaded: [Buffer<D>; 4],
+    /// The lists of each of the four kernels.
+    pub(crate) uploaded: [ListMemory<D>; 4],
+    /// True if the launch of the first kernel copies the lists of the others to the device.
+    pub(crate) moves_lists: bool,
     /// The adjoints of rows of tables.
     pub(crate) slot: Slot<D>,
     pub(crate) plan: Plan,
@@ -100,8 +102,8 @@ impl<D: Device> State<D> {
             added,
             memory: buffer("the gradients of parameters on the device"),
             squares: buffer("the norm of gradients on the device"),
-            uploaded: [(); 4]
-                .map(|()| Buffer::new(MemorySide::Host, "the lists of gradients in pinned memory")),
+            uploaded: [(); 4].map(|()| ListMemory::new()),
+            moves_lists: false,
             slot: Slot::new(),
             plan: Plan::default(),
             lists: Lists::default(),
@@ -188,25 +190,54 @@ impl<D: Device> State<D> {
     }
 }
 
-fn double(low: u32, high: u32) -> f64 {
+pub(crate) fn double(low: u32, high: u32) -> f64 {
     f64::from_bits(u64::from(low) | u64::from(high) << 32)
 }
 
-/// Copies lists to memory that the device can read, and returns their addresses.
-pub(crate) fn upload<D: Device, const N: usize>(
-    device: &D,
-    buffer: &mut Buffer<D>,
-    lists: [&[u32]; N],
-) -> Result<[u64; N], BackendError> {
-    // Some have numbers of 64 bits.
-    let words = |list: &[u32]| list.len().next_multiple_of(4);
-    let total = lists.iter().map(|list| words(list)).sum();
-    let memory = buffer.reserve(device, total)?;
-    let (address, to) = (device.address(memory), device.host_mut(memory));
-    let mut at = 0;
-    Ok(lists.map(|list| {
-        to[at..][..list.len()].copy_from_slice(list);
-        at += words(list);
-        address + 4 * (at - words(list)) as u64
-    }))
+/// The lists of a kernel: in host memory, and on the device if a launch before copies them there.
+pub(crate) struct ListMemory<D: Device> {
+    host: Buffer<D>,
+    device: Buffer<D>,
+    /// The words that the launch copies.
+    moved: usize,
+}
+
+impl<D: Device> ListMemory<D> {
+    fn new() -> Self {
+        let buffer = |side| Buffer::new(side, "the lists of gradients");
+        Self { host: buffer(MemorySide::Host), device: buffer(MemorySide::Device), moved: 0 }
+    }
+
+    /// Copies lists to memory that the device can read, and returns their addresses; on the device,
+    /// if they are moved there.
+    pub(crate) fn upload<const N: usize>(
+        &mut self,
+        device: &D,
+        lists: [&[u32]; N],
+        moves: bool,
+    ) -> Result<[u64; N], BackendError> {
+        // Some have numbers of 64 bits.
+        let words = |list: &[u32]| list.len().next_multiple_of(4);
+        let total = lists.iter().map(|list| words(list)).sum();
+        let memory = self.host.reserve(device, total)?;
+        let (mut address, to) = (device.address(memory), device.host_mut(memory));
+        let mut at = 0;
+        let places = lists.map(|list| {
+            to[at..][..list.len()].copy_from_slice(list);
+            at += words(list);
+            at - words(list)
+        });
+        self.moved = 0;
+        if moves {
+            address = device.address(self.device.reserve(device, total)?);
+            self.moved = total;
+        }
+        Ok(places.map(|place| address + 4 * place as u64))
+    }
+
+    /// Returns the addresses and the number of the words that a launch must copy.
+    pub(crate) fn take_copy(&mut self, device: &D) -> [u64; 3] {
+        let words = std::mem::take(&mut self.moved) as u64;
+        [self.host.address(device), self.device.address(device), words]
+    }
 }
