@@ -30,6 +30,8 @@ struct MiniBatch {
     targets: [Vec<u32>; 2],
     gradients: [Vec<f32>; 2],
     has_scores: bool,
+    /// The weight of each cross-entropy.
+    weight: f32,
 }
 
 fn widths(program: &Program, rows: &[ValueRow]) -> Vec<usize> {
@@ -51,7 +53,7 @@ impl MiniBatch {
             wanted.iter().map(|row| program.record(row.record).widths[0]).collect();
         let targets =
             [(); 2].map(|()| classes.iter().map(|&count| rng.random_range(0..count)).collect());
-        Self { plan, given, targets, gradients, has_scores }
+        Self { plan, given, targets, gradients, has_scores, weight: 0.125 }
     }
 
     /// Runs both parts forward and back. Returns the losses.
@@ -64,9 +66,10 @@ impl MiniBatch {
         let parts = [0, 1].map(|slot| {
             let outputs = match self.has_scores && round != 1 {
                 false => OutputGradients::Rows(&self.gradients[slot]),
-                true => {
-                    OutputGradients::CrossEntropy { targets: &self.targets[slot], weight: 0.125 }
-                }
+                true => OutputGradients::CrossEntropy {
+                    targets: &self.targets[slot],
+                    weight: self.weight,
+                },
             };
             BackPart { slot, plan: &self.plan, outputs }
         });
