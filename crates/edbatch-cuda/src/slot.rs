@@ -47,6 +47,21 @@ impl<D: Device> Slot<D> {
         self.back.get_or_insert_with(|| Box::new(Self::new()))
     }
 
+    /// Returns the plan of this slot for a team of a program for training: `places` are the
+    /// addresses of its arena, of the masters and of the stage. The launch clears some floats of
+    /// the arena.
+    pub(super) fn part(
+        &self,
+        loaded: &Loaded<D>,
+        [arena, masters, stage]: [u64; 3],
+        cleared: u32,
+    ) -> TeamPart {
+        let Self { commands, memory, .. } = self;
+        let arguments = Arguments { arena, masters, stage, ..memory.arguments(loaded) };
+        let device_commands = memory.device_commands.address(&loaded.device);
+        TeamPart::new(commands, arguments, device_commands, (arena, cleared))
+    }
+
     /// Copies the given values of the caller to host memory that the device can read.
     pub(super) fn give(&mut self, device: &D, given: &Given<'_>) -> Result<(), BackendError> {
         let initial = given.initial.iter().map(<[f32]>::len).sum::<usize>();

@@ -18,12 +18,12 @@ use edbatch_runtime::{
 use super::CudaError;
 use super::backend::Cuda;
 use super::command_list::{Givens, Losses};
-use super::device::{Arguments, Device, TeamPart};
+use super::device::{Device, TeamPart};
 use super::loaded::Loaded;
 use super::pass::Placed;
 use super::phase_table::SMS;
 use super::shapes::{BARRIER, BYTES_OF_SM};
-use super::slot::{Slot, StepParts};
+use super::slot::StepParts;
 use super::team_pool::TeamKernel;
 use super::trained::State;
 use super::training::next;
@@ -155,14 +155,11 @@ impl<D: Device> Cuda<D> {
         for part in step.parts {
             let own = &self.slots[part.back.slot];
             let arena = self.arena.address(device) + 4 * own.span.start as u64;
-            let of = |slot: &Slot<D>, cleared| {
-                let Slot { commands, memory, .. } = slot;
-                let arguments = Arguments { arena, masters, stage, ..memory.arguments(loaded) };
-                let device_commands = memory.device_commands.address(device);
-                TeamPart::new(commands, arguments, device_commands, cleared)
-            };
-            forward.push(of(own, (arena, if clears { own.span.len() as u32 } else { 0 })));
-            back.push(of(own.back.as_ref().expect("written before"), (0, 0)));
+            let places = [arena, masters, stage];
+            let cleared = if clears { own.span.len() as u32 } else { 0 };
+            forward.push(own.part(loaded, places, cleared));
+            let own_back = own.back.as_ref().expect("written before");
+            back.push(own_back.part(loaded, places, 0));
         }
     }
 

@@ -11,8 +11,7 @@ use edbatch_runtime::{
 use super::CudaError;
 use super::backend::Cuda;
 use super::command_list::{CommandList, Givens, Losses};
-use super::device::{Arguments, Device, TeamPart};
-use super::slot::Slot;
+use super::device::Device;
 use super::sums::Completed;
 use super::team_pool::TeamKernel;
 use super::trained::{Trained, double};
@@ -51,12 +50,9 @@ impl<D: Device> Cuda<D> {
         let masters = device.address(&trained.masters);
         self.parts.clear();
         for &Part { slot, .. } in parts {
-            let Slot { commands, memory, span, .. } = &self.slots[slot];
-            let arena = self.arena.address(device) + 4 * span.start as u64;
-            let arguments = Arguments { arena, masters, ..memory.arguments(&loaded) };
-            let part =
-                TeamPart::new(commands, arguments, memory.device_commands.address(device), (0, 0));
-            self.parts.push(part);
+            let own = &self.slots[slot];
+            let arena = self.arena.address(device) + 4 * own.span.start as u64;
+            self.parts.push(own.part(&loaded, [arena, masters, 0], 0));
         }
         self.run_teams(&loaded.team_kernel(&placed))?;
         for Part { slot, plan, .. } in parts {
@@ -141,12 +137,9 @@ impl<D: Device> Training for Cuda<D> {
         self.parts.clear();
         for &BackPart { slot, .. } in parts {
             let own = &self.slots[slot];
-            let Slot { commands, memory, .. } = &**own.back.as_ref().expect("written above");
             let arena = self.arena.address(device) + 4 * own.span.start as u64;
-            let arguments = Arguments { arena, stage, ..memory.arguments(&loaded) };
-            let part =
-                TeamPart::new(commands, arguments, memory.device_commands.address(device), (0, 0));
-            self.parts.push(part);
+            let back = own.back.as_ref().expect("written above");
+            self.parts.push(back.part(&loaded, [arena, 0, stage], 0));
         }
         self.run_teams(&trained.back.team_kernel(device, &placed))?;
         self.arena.is_clear = false;

@@ -6,7 +6,7 @@ use edbatch_runtime::{BackendError, Clipping, Gradient, Update};
 use super::Trained;
 use super::state::{Grid, State};
 use crate::command_list::Givens;
-use crate::device::{Arguments, Device, TeamPart};
+use crate::device::{Device, TeamPart};
 use crate::loaded::Loaded;
 use crate::pass::Placed;
 use crate::sums::{Completed, FIELD, Lists, ROW, TILE, TotalList};
@@ -178,10 +178,7 @@ impl<D: Device> Trained<D> {
     ) -> Option<(TeamKernel<'a, D>, TeamPart)> {
         let device = &*loaded.device;
         let State { slot, memory, plan, .. } = state;
-        let arguments =
-            Arguments { arena: memory.address(device), ..slot.memory.arguments(loaded) };
-        let commands = slot.memory.device_commands.address(device);
-        let part = TeamPart::new(&slot.commands, arguments, commands, (0, 0));
+        let part = slot.part(loaded, [memory.address(device), 0, 0], 0);
         let kernel = self.back.team_kernel(device, placed);
         let kernel = TeamKernel { barriers: true, ..kernel };
         (!plan.steps.is_empty()).then_some((kernel, part))
