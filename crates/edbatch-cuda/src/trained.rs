@@ -150,7 +150,7 @@ impl<D: Device> Trained<D> {
         Ok(())
     }
 
-    /// Returns `count` moments, at least as many as are kept; those that no parameter has are zeros.
+    /// Returns `count` moments, at least as many as are kept; zeros for those that no parameter has.
     fn read_moments(
         &self,
         device: &D,
