@@ -150,7 +150,7 @@ impl<D: Device> Trained<D> {
         Ok(())
     }
 
-    /// Returns `count` moments, at least as many as are kept; zeros for those that no parameter has.
+    /// Returns `count` moments, at least as many as are kept. Those that no parameter has are 0.
     fn read_moments(
         &self,
         device: &D,
