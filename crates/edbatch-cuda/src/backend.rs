@@ -173,6 +173,15 @@ impl<D: Device> Cuda<D> {
     }
 }
 
+impl<D: Device> Drop for Cuda<D> {
+    fn drop(&mut self) {
+        // Enqueued steps use the memory of the slots.
+        if let Some(trained) = &self.trained {
+            drop(trained.state());
+        }
+    }
+}
+
 impl<D: Device> Backend for Cuda<D> {
     fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
         let loaded = self.loaded.clone();

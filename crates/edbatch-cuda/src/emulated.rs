@@ -7,13 +7,13 @@
 
 mod memory;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::env;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use libloading::Library;
@@ -52,6 +52,8 @@ pub(crate) struct Emulated {
     /// The maximum size of an allocation, in bytes, and the number of further ones that succeed.
     max_bytes: AtomicUsize,
     allocations: AtomicUsize,
+    /// The launches that have not run yet, if they run late.
+    late: Mutex<Option<VecDeque<Pending>>>,
 }
 
 /// The value of `absent` if every block ends.
@@ -92,6 +94,7 @@ impl Emulated {
             absent_in,
             max_bytes,
             allocations,
+            late: Mutex::new(None),
         }
     }
 
@@ -139,6 +142,38 @@ impl Emulated {
         self.allocations.store(count.unwrap_or(usize::MAX), Ordering::Relaxed);
     }
 
+    /// Sets whether launches run late: only when the host waits for them, one each time it looks.
+    #[cfg(test)]
+    pub(crate) fn set_late(&self, is_late: bool) {
+        *self.late() = is_late.then(VecDeque::new);
+    }
+
+    fn late(&self) -> MutexGuard<'_, Option<VecDeque<Pending>>> {
+        self.late.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Launches a kernel, now or late.
+    fn launch(
+        &self,
+        program: &Arc<EmulatedProgram>,
+        call: Call,
+        shared_bytes: usize,
+    ) -> Result<(), CudaError> {
+        let ((seed, absent), program) = (self.next_launch(), program.clone());
+        let launch = Pending { program, call, shared_bytes: shared_bytes as u32, seed, absent };
+        match &mut *self.late() {
+            Some(late) => late.push_back(launch),
+            None => return launch.run(),
+        }
+        Ok(())
+    }
+
+    /// Runs the first of the late launches. Returns false if there is none.
+    fn run_late(&self) -> Result<bool, CudaError> {
+        let first = self.late().as_mut().and_then(VecDeque::pop_front);
+        first.map_or(Ok(false), |launch| launch.run().map(|()| true))
+    }
+
     fn call(&self) {
         self.calls.fetch_add(1, Ordering::Relaxed);
     }
@@ -177,6 +212,49 @@ pub(crate) struct EmulatedProgram {
     launch: Launch,
     /// The library that `launch` points into.
     _library: Library,
+}
+
+/// A launch.
+#[derive(Debug)]
+struct Pending {
+    program: Arc<EmulatedProgram>,
+    call: Call,
+    shared_bytes: u32,
+    seed: u32,
+    absent: u32,
+}
+
+/// The arguments of a launch, and the number of teams or blocks.
+#[derive(Debug)]
+enum Call {
+    Teams(Box<TeamArguments>, u32),
+    Grid(Vec<u64>, u32),
+}
+
+impl Pending {
+    fn run(&self) -> Result<(), CudaError> {
+        let &Self { ref program, ref call, shared_bytes, seed, absent } = self;
+        match (&program.launch, call) {
+            (Launch::Teams(launch), Call::Teams(arguments, teams)) => {
+                // SAFETY: the arguments have the layout of `team.h` and at least `teams` parts; by
+                // the contract of `Device` the source accesses only the memory that they name.
+                let missing =
+                    unsafe { launch(&raw const **arguments, *teams, shared_bytes, seed, absent) };
+                let (wave, place) = ((missing >> 32) as u32, missing as u32);
+                let Some(wave) = wave.checked_sub(1) else { return Ok(()) };
+                let why =
+                    format!("wave {wave} waits for element {place} of the arena, never written");
+                Err(CudaError::failed("a launch", why))
+            }
+            (Launch::Grid(launch), Call::Grid(arguments, blocks)) => {
+                // SAFETY: the arguments have the layout of the source's `Work`; by the contract of
+                // `Device` the source accesses only the memory that they name.
+                unsafe { launch(arguments.as_ptr(), *blocks, shared_bytes, seed, absent) };
+                Ok(())
+            }
+            _ => Err(CudaError::failed("a launch", "the program has another kernel")),
+        }
+    }
 }
 
 /// The text of a source, and the options of the compiler.
@@ -299,6 +377,8 @@ impl Device for Emulated {
 
     fn word(&self, memory: &HostMemory, index: usize) -> u32 {
         assert!(index < memory.words, "word {index} of {}", memory.words);
+        // An error of a late launch is reported by `is_idle`: nothing after it ends.
+        let _ = self.run_late();
         // SAFETY: the word is allocated and aligned; launches on other threads write it atomically.
         unsafe { AtomicU32::from_ptr(memory.of_host().as_ptr().add(index)) }.load(Ordering::Acquire)
     }
@@ -319,19 +399,7 @@ impl Device for Emulated {
         let (blocks, sms) = (teams * arguments.blocks as usize, sms as usize);
         CudaError::check_range("blocks that run at the same time", sms, blocks)?;
         CudaError::check_range("bytes of shared memory", max, shared_bytes)?;
-        let (seed, absent) = self.next_launch();
-        let Launch::Teams(launch) = program.launch else { return Err(other_kernel()) };
-        // SAFETY: the arguments have the layout of `team.h` and at least `teams` parts; by the
-        // contract of `Device` the source accesses only the memory that they name.
-        let missing = unsafe { launch(arguments, teams as u32, shared_bytes as u32, seed, absent) };
-        let (wave, place) = ((missing >> 32) as u32, missing as u32);
-        match wave.checked_sub(1) {
-            None => Ok(()),
-            Some(wave) => Err(CudaError::failed(
-                "a launch",
-                format!("wave {wave} waits for element {place} of the arena, never written"),
-            )),
-        }
+        self.launch(program, Call::Teams(Box::new(*arguments), teams as u32), shared_bytes)
     }
 
     fn launch_grid(
@@ -347,23 +415,14 @@ impl Device for Emulated {
             self.properties.shared_bytes,
             shared_bytes,
         )?;
-        let (seed, absent) = self.next_launch();
-        let Launch::Grid(launch) = program.launch else { return Err(other_kernel()) };
-        let (blocks, bytes) = (blocks as u32, shared_bytes as u32);
-        // SAFETY: the arguments have the layout of the source's `Work`; by the contract of `Device`
-        // the source accesses only the memory that they name.
-        unsafe { launch(arguments.as_ptr(), blocks, bytes, seed, absent) };
-        Ok(())
+        self.launch(program, Call::Grid(arguments.to_vec(), blocks as u32), shared_bytes)
     }
 
     fn is_idle(&self, _stream: usize) -> Result<bool, CudaError> {
+        while self.run_late()? {}
         // A launch returns when it is done.
         Ok(true)
     }
-}
-
-fn other_kernel() -> CudaError {
-    CudaError::failed("a launch", "the program has another kernel")
 }
 
 /// Builds a shared library from a source, in a folder.

@@ -11,8 +11,7 @@ use std::time::Instant;
 
 use edbatch_layout::LINE;
 use edbatch_runtime::{
-    BackPart, BackendError, Given, OutputGradients, Rows, StepResult, StepTimes, TrainingPart,
-    TrainingStep,
+    BackPart, BackendError, Given, OutputGradients, Rows, StepResult, TrainingPart, TrainingStep,
 };
 
 use super::CudaError;
@@ -25,7 +24,7 @@ use super::phase_table::SMS;
 use super::shapes::{BARRIER, BYTES_OF_SM};
 use super::slot::StepParts;
 use super::team_pool::TeamKernel;
-use super::trained::State;
+use super::trained::{Enqueued, Flight, State};
 use super::training::next;
 use super::update::Changes;
 
@@ -37,17 +36,57 @@ const CLEARED: usize = (BARRIER as f64 * BYTES_OF_SM) as usize * SMS as usize / 
 impl<D: Device> Cuda<D> {
     /// Runs a step.
     pub(super) fn run_step(&mut self, step: &TrainingStep<'_>) -> Result<StepResult, BackendError> {
+        let trained = self.trained();
+        // Results of steps ahead that the caller has not taken are lost.
+        trained.state().enqueued.clear();
+        if let Err(error) = self.enqueue(step) {
+            trained.state_ahead().failed = Some(error);
+        }
+        let result = trained.state_ahead().collect()?;
+        Ok(result.expect("it is enqueued"))
+    }
+
+    /// Enqueues a step, and returns the result of the one before.
+    pub(super) fn run_ahead(
+        &mut self,
+        step: Option<&TrainingStep<'_>>,
+    ) -> Result<Option<StepResult>, BackendError> {
+        let trained = self.trained();
+        if let Some(step) = step {
+            if let Some(error) = trained.state_ahead().give_up() {
+                return Err(error);
+            }
+            let enqueued = self.enqueue(step);
+            let mut state = trained.state_ahead();
+            match enqueued {
+                Ok(()) if state.enqueued.len() == 1 && !state.has_failed() => return Ok(None),
+                Ok(()) => {}
+                Err(error) => state.failed = Some(error).filter(|_| !state.has_failed()),
+            }
+        }
+        trained.state_ahead().collect()
+    }
+
+    /// Enqueues the launches of a step, or runs it if it has no such launches; nothing after a step
+    /// that did not end well.
+    fn enqueue(&mut self, step: &TrainingStep<'_>) -> Result<(), BackendError> {
         let has_loss = |part: &TrainingPart<'_>| {
             matches!(part.back.outputs, OutputGradients::CrossEntropy { .. })
         };
         let is_given = step.update.is_some_and(|update| update.gradients.is_some());
         let is_empty = step.parts.is_empty() && step.update.is_none();
+        let trained = self.trained();
         if is_given || is_empty || !step.parts.iter().all(has_loss) {
-            return step.run_by_methods(self);
+            trained.state_ahead().settle();
+            if !trained.state_ahead().has_failed() {
+                let ended = step.run_by_methods(self);
+                trained.state_ahead().enqueued.push_back(Enqueued::Ended(ended));
+            }
+            return Ok(());
         }
         let began = Instant::now();
         let loaded = self.loaded.clone();
-        let (device, trained) = (&*loaded.device, self.trained());
+        let device = &*loaded.device;
         let placed = [loaded.placed(), trained.back.placed()];
         let [forward, back] = &placed;
         let waits = loaded.pass.waits_for_rows(forward) || trained.back.waits_for_rows(back);
@@ -60,37 +99,36 @@ impl<D: Device> Cuda<D> {
         });
         let most = waves.max().unwrap_or(0).saturating_mul(CLEARED).min(MAX_CLEARED);
         let clears = waits && longest.is_some_and(|floats| floats <= most);
-        let mut state = trained.state();
+        let mut state = trained.state_ahead();
         self.place_parts(&loaded, &state, step, clears);
         let mut kernels = [loaded.team_kernel(forward), trained.back.team_kernel(device, back)];
         kernels.iter_mut().for_each(|kernel| kernel.barriers |= waits && !clears);
         state.moves_lists = !step.parts.is_empty();
-        let ran = self.enqueue_step(&loaded, &mut state, (&kernels, back), step);
+        state.turn = 1 - state.turn;
+        let enqueued = self.enqueue_launches(&loaded, &mut state, (&kernels, back), step);
         state.moves_lists = false;
-        let ended = ran.and_then(|()| {
-            let told = state.told(device);
-            let not_finite = told.not_finite();
-            match not_finite.is_none() && told.done != state.number {
-                true => Err(device.team_pool().timed_out().into()),
-                false => Ok((told, not_finite)),
-            }
-        });
-        if !matches!(ended, Ok((_, None))) {
-            state.reset(device, 0.0)?;
+        enqueued?;
+        if state.has_failed() {
+            return Ok(());
         }
-        let (told, not_finite) = ended?;
-        if step.update.is_some() && not_finite.is_none() {
-            state.end_update(&trained.table);
+        let has_update = step.update.is_some();
+        if has_update {
+            state.forget(&trained.table);
             self.slots.iter_mut().for_each(|slot| slot.span = 0..0);
         }
         let terms = step.parts.iter().map(|part| part.back.plan.gradient_of.iter().flatten());
-        Ok(StepResult {
-            loss: if step.parts.is_empty() { step.loss } else { told.loss },
+        let flight = Flight {
+            last: state.number,
+            turn: state.turn,
+            slots: step.parts.iter().map(|part| part.back.slot).collect(),
+            _placed: placed,
+            began,
+            has_update,
             terms: terms.map(|terms| terms.count() as u64).sum(),
-            squared_norm: if step.update.is_some() { told.squared_norm } else { 0.0 },
-            not_finite,
-            times: StepTimes { forward: began.elapsed(), ..StepTimes::default() },
-        })
+            loss: step.parts.is_empty().then_some(step.loss),
+        };
+        state.enqueued.push_back(Enqueued::Runs(flight));
+        Ok(())
     }
 
     /// Writes the command lists of all parts. Their arenas follow each other, each with the
@@ -104,6 +142,8 @@ impl<D: Device> Cuda<D> {
         let (device, trained) = (&*loaded.device, self.trained());
         let (mut end, mut first_input) = (0, 0);
         self.step.losses.clear();
+        let slots = step.parts.iter().map(|part| part.back.slot);
+        trained.state_ahead().leave_slots(slots);
         for part in step.parts {
             let BackPart { slot, plan, outputs } = part.back;
             let OutputGradients::CrossEntropy { targets, weight } = outputs else {
@@ -136,6 +176,9 @@ impl<D: Device> Cuda<D> {
             first_input += inputs as u32;
             self.step.losses.extend([start as u32 + sums, inputs as u32]);
         }
+        if self.arena.words() < end {
+            trained.state_ahead().settle();
+        }
         self.arena.reserve(device, end)
     }
 
@@ -163,8 +206,8 @@ impl<D: Device> Cuda<D> {
         }
     }
 
-    /// Enqueues the launches of a step, and waits until the last one has told the host.
-    fn enqueue_step(
+    /// Enqueues the launches of a step; the last one tells the host.
+    fn enqueue_launches(
         &mut self,
         loaded: &Loaded<D>,
         state: &mut State<D>,
@@ -195,7 +238,19 @@ impl<D: Device> Cuda<D> {
         let rows = trained.rows(device, state, fields, (arena, losses, step.loss))?;
         let adjoints = trained.row_adjoints(loaded, state, back);
         let slices = [0, 1].map(|pass: usize| kernels[pass].slices);
-        let mut held = device.team_pool().hold(device, &slices, step.parts.len())?;
+        if !state.held.as_ref().is_some_and(|held| held.suits(&slices, step.parts.len())) {
+            state.settle();
+        }
+        if state.has_failed() {
+            return Ok(());
+        }
+        let mut held = match state.held.take() {
+            Some(held) => held,
+            None => {
+                let device = loaded.device.clone();
+                device.team_pool().hold(device.clone(), &slices, step.parts.len())?
+            }
+        };
         let stage = device.address(&state.stage);
         let mut run = |state: &mut State<D>, kernel: &_, parts: &[TeamPart]| {
             let first = state.number.wrapping_add(1);
@@ -204,22 +259,23 @@ impl<D: Device> Cuda<D> {
             Ok::<_, CudaError>(held.stream())
         };
         let StepParts { forward, back, .. } = &self.step;
-        run(state, &kernels[0], forward)?;
-        let stream = run(state, &kernels[1], back)?;
-        let grids = [rows, sums, totals, update];
-        let last = grids.iter().rposition(Option::is_some);
-        for (index, grid) in grids.iter().enumerate() {
-            if let Some((kernel, part)) = adjoints.iter().find(|_| index == 1) {
-                run(state, kernel, slice::from_ref(part))?;
+        let run_all = || {
+            run(state, &kernels[0], forward)?;
+            let stream = run(state, &kernels[1], back)?;
+            let grids = [rows, sums, totals, update];
+            let last = grids.iter().rposition(Option::is_some);
+            for (index, grid) in grids.iter().enumerate() {
+                if let Some((kernel, part)) = adjoints.iter().find(|_| index == 1) {
+                    run(state, kernel, slice::from_ref(part))?;
+                }
+                if let Some(grid) = grid {
+                    state.enqueue(device, stream, grid, Some(index) == last)?;
+                }
             }
-            if let Some(grid) = grid {
-                state.enqueue(device, stream, grid, Some(index) == last)?;
-            }
-        }
-        held.wait(|| state.is_told(device))?;
-        if state.told(device).done == state.number {
-            held.release();
-        }
-        Ok(())
+            Ok(())
+        };
+        let enqueued = run_all();
+        state.held = Some(held);
+        enqueued
     }
 }

@@ -5,6 +5,7 @@
 //! launch, or for a chain of them, and gives them back when it has ended; backends that find too
 //! few free SMs wait, in the order in which they asked.
 
+use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -111,12 +112,12 @@ impl<M> TeamPool<M> {
     ///
     /// # Errors
     /// If the memory of a team cannot be allocated.
-    pub(crate) fn hold<'a, D: Device<Memory = M>>(
+    pub(crate) fn hold<P: Deref<Target: Device<Memory = M> + Sized>>(
         &self,
-        device: &'a D,
+        device: P,
         slices: &[u32],
         parts: usize,
-    ) -> Result<Held<'a, D>, CudaError> {
+    ) -> Result<Held<P>, CudaError> {
         let most = slices.iter().copied().max().expect("there is a kernel");
         let count = parts.clamp(1, self.at_once(most));
         let mut state = self.state();
@@ -134,7 +135,7 @@ impl<M> TeamPool<M> {
         };
         state.ticket += 1;
         self.changed.notify_all();
-        if let Err(error) = state.allocate(device, count) {
+        if let Err(error) = state.allocate(&*device, count) {
             state.launches -= 1;
             return Err(error);
         }
@@ -166,8 +167,8 @@ impl<M> TeamPool<M> {
 ///
 /// If it is dropped before [`release`](Self::release), the chain has not ended well: its barriers
 /// are reset after all of its launches have ended, and then the teams are given back.
-pub(crate) struct Held<'a, D: Device> {
-    device: &'a D,
+pub(crate) struct Held<P: Deref<Target: Device + Sized>> {
+    device: P,
     /// The teams; those before `given_back` are no longer held.
     teams: [usize; MAX_PARTS],
     count: usize,
@@ -176,7 +177,23 @@ pub(crate) struct Held<'a, D: Device> {
     sms: u32,
 }
 
-impl<D: Device> Held<'_, D> {
+impl<D: Device, P: Deref<Target = D>> Held<P> {
+    pub(crate) fn device(&self) -> &P {
+        &self.device
+    }
+
+    /// Returns true if further launches may join the chain: it has a team for each part, and no
+    /// other backend waits for teams.
+    pub(crate) fn suits(&self, slices: &[u32], parts: usize) -> bool {
+        let pool = self.device.team_pool();
+        let most = slices.iter().copied().max().expect("there is a kernel");
+        let is_wanted = {
+            let state = pool.state();
+            state.ticket < state.next_ticket
+        };
+        !is_wanted && most <= self.sms && self.count == parts.clamp(1, pool.at_once(most))
+    }
+
     /// Returns the stream of the chain, for [`Device::launch_grid`].
     pub(crate) fn stream(&self) -> usize {
         self.teams[0]
@@ -329,7 +346,7 @@ impl<D: Device> Held<'_, D> {
     }
 }
 
-impl<D: Device> Drop for Held<'_, D> {
+impl<P: Deref<Target: Device + Sized>> Drop for Held<P> {
     fn drop(&mut self) {
         if self.given_back < self.count {
             // The launches may still use the teams' memory. A destructor cannot report an error.

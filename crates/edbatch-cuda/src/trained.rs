@@ -1,6 +1,7 @@
 //! The trained parameters of a program on a device: their values, moments and gradients, and the
 //! kernels that update them.
 
+mod flight;
 mod grids;
 mod state;
 
@@ -19,6 +20,7 @@ use super::update::{Changed, Changes};
 use super::weights::WeightLayout;
 use super::{CudaError, CudaOptions, DevicePrecision};
 
+pub(super) use flight::{Enqueued, Flight};
 pub(super) use state::{State, double};
 
 /// The trained parameters of a program on a device. All forks of a backend share them.
@@ -99,7 +101,15 @@ impl<D: Device> Trained<D> {
         })
     }
 
+    /// Returns the state after all steps that have been enqueued.
     pub(super) fn state(&self) -> MutexGuard<'_, State<D>> {
+        let mut state = self.state_ahead();
+        state.settle();
+        state
+    }
+
+    /// Returns the state while steps may run.
+    pub(super) fn state_ahead(&self) -> MutexGuard<'_, State<D>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -127,6 +137,9 @@ impl<D: Device> Trained<D> {
         is_updated: impl Fn(usize) -> bool,
         (count, initial): (usize, f32),
     ) -> Result<(), BackendError> {
+        if state.has_moments != state.will_have_moments {
+            state.settle();
+        }
         let lacks = |(index, has): (usize, &usize)| is_updated(index) && *has < count;
         if !state.has_moments.iter().enumerate().any(lacks) {
             state.will_have_moments.clone_from(&state.has_moments);

@@ -283,6 +283,17 @@ impl<D: Device> Training for Cuda<D> {
         self.run_step(step)
     }
 
+    fn step_ahead(
+        &mut self,
+        step: Option<&TrainingStep<'_>>,
+    ) -> Result<Option<StepResult>, BackendError> {
+        self.run_ahead(step)
+    }
+
+    fn runs_ahead(&self) -> bool {
+        true
+    }
+
     fn forget(&mut self) {
         let trained = self.trained();
         trained.state().forget(&trained.table);
@@ -299,7 +310,8 @@ impl<D: Device> Training for Cuda<D> {
         let grid = trained.update(&loaded, state, &changes, update.clip)?;
         state.launch(device, &grid)?;
         state.ended(device)?;
-        state.end_update(&trained.table);
+        state.has_moments.clone_from(&state.will_have_moments);
+        state.forget(&trained.table);
         self.slots.iter_mut().for_each(|slot| slot.span = 0..0);
         Ok(())
     }

@@ -207,18 +207,13 @@ impl<D: Device> Subject<D> {
         words
     }
 
-    fn hold(&self, parts: usize) -> Held<'_, D> {
+    fn hold(&self, parts: usize) -> Held<&D> {
         self.device.team_pool().hold(&*self.device, &SLICES, parts).unwrap()
     }
 
     /// Enqueues all launches: of both kernels of teams, and of two grids. Returns the number of the
     /// last one.
-    fn enqueue(
-        &self,
-        held: &mut Held<'_, D>,
-        chain: &Chain<D>,
-        done: u32,
-    ) -> Result<u32, CudaError> {
+    fn enqueue(&self, held: &mut Held<&D>, chain: &Chain<D>, done: u32) -> Result<u32, CudaError> {
         let (device, mut last) = (&*self.device, done);
         let at = |memory: &D::Memory| device.address(memory);
         for (number, parts) in chain.parts.iter().enumerate() {

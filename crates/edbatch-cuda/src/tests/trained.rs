@@ -1,5 +1,6 @@
 //! Gradients and updates of a device: they have the CPU's bits.
 
+mod ahead;
 mod steps;
 
 use std::sync::Arc;

@@ -39,9 +39,9 @@ impl<D: Device> Trained<D> {
         state: &mut State<D>,
         parts: &[(u32, &TrainingPlan)],
     ) -> Result<(), BackendError> {
-        let State { added, lists, memory, .. } = state;
+        let State { added, lists, .. } = state;
         lists.add(&loaded.program, &self.table, parts, added)?;
-        memory.grow(&loaded.device, added.floats as usize)
+        state.grow(&loaded.device, state.added.floats as usize)
     }
 
     /// Lists the adjoints of rows, the sums over their calls, and the gradients.
@@ -52,10 +52,10 @@ impl<D: Device> Trained<D> {
         placed: &Placed<D>,
     ) -> Result<(), BackendError> {
         let (starts, floats) = self.list_row_adjoints(loaded, state, placed)?;
-        let State { added, lists, memory, complete, .. } = state;
+        let State { added, lists, complete, .. } = state;
         lists.add_row_adjoints(&self.table, added, &starts);
         complete.list(&self.table, added, &starts, floats)?;
-        memory.grow(&loaded.device, complete.floats as usize)
+        state.grow(&loaded.device, state.complete.floats as usize)
     }
 
     /// Returns the launch that computes sums of rows over an arena, and adds the losses of inputs
@@ -68,8 +68,8 @@ impl<D: Device> Trained<D> {
         fields: &[u32],
         (arena, losses, loss): (u64, &[u32], f64),
     ) -> Result<Option<Grid<'_, D::Program>>, BackendError> {
-        let State { lists: Lists { rows, starts, .. }, uploaded, memory, .. } = state;
-        let [own, others @ ..] = uploaded;
+        let State { lists: Lists { rows, starts, .. }, turns, turn, memory, .. } = state;
+        let [own, others @ ..] = &mut turns[*turn].uploaded;
         let [count, parts] = [rows.len() / ROW, losses.len() / 2];
         if count + parts == 0 {
             return Ok(None);
@@ -98,14 +98,14 @@ impl<D: Device> Trained<D> {
         state: &mut State<D>,
         arena: u64,
     ) -> Result<Option<Grid<'_, D::Program>>, BackendError> {
-        let State { lists, uploaded, moves_lists, memory, .. } = state;
+        let State { lists, turns, turn, moves_lists, memory, .. } = state;
         let Lists { sums, tiles, calls, .. } = lists;
         let blocks = tiles.len() / TILE;
         if blocks == 0 {
             return Ok(None);
         }
         let lists = [&sums[..], tiles, calls];
-        let [sums, tiles, calls] = uploaded[1].upload(device, lists, *moves_lists)?;
+        let [sums, tiles, calls] = turns[*turn].uploaded[1].upload(device, lists, *moves_lists)?;
         let work = vec![sums, tiles, calls, arena, memory.address(device)];
         Ok(Some(Grid { kernel: &self.sums, blocks, floats: SUMS_FLOATS, work }))
     }
@@ -116,12 +116,16 @@ impl<D: Device> Trained<D> {
         device: &D,
         state: &mut State<D>,
     ) -> Result<Grid<'_, D::Program>, BackendError> {
-        let State { complete, uploaded, moves_lists, memory, squares, .. } = state;
+        let blocks = state.complete.chunks.len() / CHUNK;
+        if state.squares.words < 2 * blocks {
+            state.settle();
+        }
+        let State { complete, turns, turn, moves_lists, memory, squares, .. } = state;
         let TotalList { totals, sources, chunks, list, .. } = complete;
-        let blocks = chunks.len() / CHUNK;
         squares.reserve(device, 2 * blocks)?;
         let lists = [&totals[..], sources, chunks, list];
-        let [totals, sources, chunks, list] = uploaded[2].upload(device, lists, *moves_lists)?;
+        let [totals, sources, chunks, list] =
+            turns[*turn].uploaded[2].upload(device, lists, *moves_lists)?;
         let [memory, squares] = [memory, squares].map(|it| it.address(device));
         let count = blocks as u64;
         let work = vec![totals, sources, chunks, count, list, memory, memory, memory, squares];
@@ -155,7 +159,8 @@ impl<D: Device> Trained<D> {
         placed: &Placed<D>,
     ) -> Result<(Vec<u32>, u32), BackendError> {
         let device = &*loaded.device;
-        let State { added, slot, plan, memory, .. } = state;
+        let State { added, turns, turn, plan, .. } = state;
+        let slot = &mut turns[*turn].slot;
         let starts = added.plan_of_rows(&self.table, plan)?;
         if plan.steps.is_empty() {
             return Ok((starts, added.floats));
@@ -164,8 +169,9 @@ impl<D: Device> Trained<D> {
         let given = Givens::Host(0, &[]);
         slot.commands.write_in_waves(&loaded.program, &placed.table, plan, &waves, given)?;
         slot.reserve_commands(device)?;
-        memory.grow(device, slot.commands.arena())?;
-        Ok((starts, plan.arena as u32))
+        let floats = slot.commands.arena();
+        state.grow(device, floats)?;
+        Ok((starts, state.plan.arena as u32))
     }
 
     /// Returns the plan of the adjoints of rows, if there are any, and its kernel. Each wave begins
@@ -177,8 +183,8 @@ impl<D: Device> Trained<D> {
         placed: &'a Placed<D>,
     ) -> Option<(TeamKernel<'a, D>, TeamPart)> {
         let device = &*loaded.device;
-        let State { slot, memory, plan, .. } = state;
-        let part = slot.part(loaded, [memory.address(device), 0, 0], 0);
+        let State { turns, turn, memory, plan, .. } = state;
+        let part = turns[*turn].slot.part(loaded, [memory.address(device), 0, 0], 0);
         let kernel = self.back.team_kernel(device, placed);
         let kernel = TeamKernel { barriers: true, ..kernel };
         (!plan.steps.is_empty()).then_some((kernel, part))
@@ -242,7 +248,8 @@ impl<D: Device> Trained<D> {
         let Changes { changes, chunks, rows, gradients } = changes;
         let lists = [&changes[..], chunks, rows, gradients.as_deref().unwrap_or_default()];
         let moves = state.moves_lists;
-        let [changes, chunks, rows, own] = state.uploaded[3].upload(device, lists, moves)?;
+        let [changes, chunks, rows, own] =
+            state.turns[state.turn].uploaded[3].upload(device, lists, moves)?;
         let [norm, limit] = match clip {
             Clipping::None => [f64::INFINITY; 2],
             Clipping::Norm(norm) => [norm, f64::INFINITY],

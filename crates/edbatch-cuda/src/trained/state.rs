@@ -1,24 +1,35 @@
 //! The state that a step of training changes on a device, and the launches of its kernels.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::thread;
 
 use edbatch_graph::ParameterId;
 use edbatch_layout::Plan;
 use edbatch_runtime::{BackendError, NotFiniteIn};
 
+use super::flight::Enqueued;
 use crate::CudaError;
 use crate::device::{AHEAD_BYTES, Device, MemorySide};
 use crate::memory::Buffer;
 use crate::slot::Slot;
 use crate::sums::{Added, Lists, SumTable, TotalList};
+use crate::team_pool::Held;
 
 /// The state that steps of training change.
 pub(crate) struct State<D: Device> {
     /// `Stage` of `kernels/stage.h`, and the number of the last launch that ended well.
     pub(crate) stage: D::Memory,
     pub(crate) number: u32,
-    /// `Result` of `kernels/stage.h`.
-    result: D::Memory,
+    /// What a step has of its own: steps take turns, so that one can be enqueued while the step
+    /// before it runs.
+    pub(crate) turns: [Turn<D>; 2],
+    pub(crate) turn: usize,
+    /// The steps whose results are still wanted, oldest first, and the teams of those that run.
+    pub(crate) enqueued: VecDeque<Enqueued<D>>,
+    pub(crate) held: Option<Held<Arc<D>>>,
+    /// The error of a step that could not be enqueued.
+    pub(crate) failed: Option<BackendError>,
     /// The moments, each as large as all parameters, and their number; and how many of them each
     /// parameter has, and will have after the update.
     pub(crate) moments: Option<D::Memory>,
@@ -29,16 +40,22 @@ pub(crate) struct State<D: Device> {
     pub(crate) added: Added,
     pub(crate) memory: Buffer<D>,
     pub(crate) squares: Buffer<D>,
-    /// The lists of each of the four kernels.
-    pub(crate) uploaded: [ListMemory<D>; 4],
     /// True if the launch of the first kernel copies the lists of the others to the device.
     pub(crate) moves_lists: bool,
-    /// The adjoints of rows of tables.
-    pub(crate) slot: Slot<D>,
     pub(crate) plan: Plan,
     pub(crate) lists: Lists,
     pub(crate) complete: TotalList,
     pub(crate) squared_norm: f64,
+}
+
+/// What a step has of its own while it runs.
+pub(crate) struct Turn<D: Device> {
+    /// `Result` of `kernels/stage.h`.
+    pub(crate) result: D::Memory,
+    /// The lists of each of the four kernels.
+    pub(crate) uploaded: [ListMemory<D>; 4],
+    /// The adjoints of rows of tables.
+    pub(crate) slot: Slot<D>,
 }
 
 /// The words of `Stage`, the index of nothing in it, and the words of `Result`.
@@ -50,18 +67,18 @@ const RESULT: usize = 8;
 const STREAM: usize = 0;
 
 /// The message of a step to the host: `Result` of `kernels/stage.h`.
-pub(crate) struct Told {
+pub(super) struct Told {
     /// The number of the last launch that ended well.
-    pub(crate) done: u32,
+    pub(super) done: u32,
     input: u32,
     parameter: u32,
-    pub(crate) loss: f64,
-    pub(crate) squared_norm: f64,
+    pub(super) loss: f64,
+    pub(super) squared_norm: f64,
 }
 
 impl Told {
     /// Returns the loss or gradient that is not finite.
-    pub(crate) fn not_finite(&self) -> Option<NotFiniteIn> {
+    pub(super) fn not_finite(&self) -> Option<NotFiniteIn> {
         match (self.input, self.parameter) {
             (FINE, FINE) => None,
             (FINE, parameter) => Some(NotFiniteIn::Parameter(ParameterId(parameter))),
@@ -89,12 +106,20 @@ impl<D: Device> State<D> {
         let mut added = Added::default();
         added.clear(table);
         let buffer = |what| Buffer::new(MemorySide::Device, what);
-        let mut result = device.memory(4 * RESULT, MemorySide::Host)?;
-        device.host_mut(&mut result).fill(0);
+        let turn = || {
+            let mut result = device.memory(4 * RESULT, MemorySide::Host)?;
+            device.host_mut(&mut result).fill(0);
+            let uploaded = [(); 4].map(|()| ListMemory::new());
+            Ok::<_, BackendError>(Turn { result, uploaded, slot: Slot::new() })
+        };
         let state = Self {
             stage: device.memory(4 * STAGE, MemorySide::Device)?,
             number: 0,
-            result,
+            turns: [turn()?, turn()?],
+            turn: 0,
+            enqueued: VecDeque::new(),
+            held: None,
+            failed: None,
             moments: None,
             kept: 0,
             has_moments: vec![0; parameters],
@@ -102,9 +127,7 @@ impl<D: Device> State<D> {
             added,
             memory: buffer("the gradients of parameters on the device"),
             squares: buffer("the norm of gradients on the device"),
-            uploaded: [(); 4].map(|()| ListMemory::new()),
             moves_lists: false,
-            slot: Slot::new(),
             plan: Plan::default(),
             lists: Lists::default(),
             complete: TotalList::default(),
@@ -121,10 +144,12 @@ impl<D: Device> State<D> {
         self.squared_norm = 0.0;
     }
 
-    /// Ends an update that has ended well.
-    pub(crate) fn end_update(&mut self, table: &SumTable) {
-        self.has_moments.clone_from(&self.will_have_moments);
-        self.forget(table);
+    /// Grows the memory of sums, after all steps that use it.
+    pub(crate) fn grow(&mut self, device: &D, floats: usize) -> Result<(), BackendError> {
+        if self.memory.words < floats {
+            self.settle();
+        }
+        self.memory.grow(device, floats)
     }
 
     /// Begins launches after one that may not have ended well.
@@ -144,7 +169,8 @@ impl<D: Device> State<D> {
     ) -> Result<(), CudaError> {
         let &Grid { kernel, blocks, floats, ref work } = grid;
         self.number = self.number.wrapping_add(1);
-        let result = if is_last { device.address(&self.result) } else { 0 };
+        let result = &self.turns[self.turn].result;
+        let result = if is_last { device.address(result) } else { 0 };
         let head = [device.address(&self.stage), self.number.into(), result];
         let bytes = AHEAD_BYTES + size_of::<f32>() * floats;
         device.launch_grid(kernel, stream, blocks, bytes, &[&head, &work[..]].concat())
@@ -163,14 +189,9 @@ impl<D: Device> State<D> {
         Ok(())
     }
 
-    /// Returns true once the last launch of a step has told the host.
-    pub(crate) fn is_told(&self, device: &D) -> bool {
-        device.word(&self.result, 0) == self.number
-    }
-
-    /// Returns what the last launch has told.
-    pub(crate) fn told(&self, device: &D) -> Told {
-        let words = device.host(&self.result);
+    /// Returns what the last launch of a step has told.
+    pub(super) fn told(&self, device: &D, turn: usize) -> Told {
+        let words = device.host(&self.turns[turn].result);
         let &[_, done, input, parameter, a, b, c, d] = words.first_chunk().expect("a result");
         Told { done, input, parameter, loss: double(a, b), squared_norm: double(c, d) }
     }

@@ -109,6 +109,25 @@ pub trait Training: Backend {
     fn step(&mut self, step: &TrainingStep<'_>) -> Result<StepResult, BackendError> {
         step.run_by_methods(self)
     }
+
+    /// Enqueues a step, and returns the result of the step that was enqueued before it, if that
+    /// was not returned yet. Without a step, only waits for that result. After a result that names
+    /// a loss or a gradient that is not finite, and after an error, no enqueued step is left: later
+    /// ones have done nothing. The default runs the step at once, and returns its own result.
+    ///
+    /// # Errors
+    /// As for [`step`](Self::step), for the oldest step without a result.
+    fn step_ahead(
+        &mut self,
+        step: Option<&TrainingStep<'_>>,
+    ) -> Result<Option<StepResult>, BackendError> {
+        step.map(|step| self.step(step)).transpose()
+    }
+
+    /// Returns true if a step can be enqueued while the step before it runs.
+    fn runs_ahead(&self) -> bool {
+        false
+    }
 }
 
 /// A function that returns false once the results of a running step are no longer wanted.

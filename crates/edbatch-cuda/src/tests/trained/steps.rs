@@ -1,41 +1,59 @@
 //! Steps of training: few launches, and nothing is lost if one fails.
 
+use std::ops::Range;
+
 use super::*;
 
 impl MiniBatch {
-    /// Runs a step with both parts, of three inputs each, and an update.
+    /// Runs a step with both parts and an update.
     fn step(
         &self,
         backend: &mut dyn Training,
-        (initial, loss): (&Rows, f64),
+        given: (&Rows, f64),
         update: Option<Update<'_>>,
     ) -> Result<StepResult, BackendError> {
+        self.with_step(0..2, given, update, |step| backend.step(step))
+    }
+
+    /// Calls a function with a step of one or both parts, of three inputs each, in these slots.
+    pub(super) fn with_step<T>(
+        &self,
+        slots: Range<usize>,
+        (initial, loss): (&Rows, f64),
+        update: Option<Update<'_>>,
+        run: impl FnOnce(&TrainingStep<'_>) -> T,
+    ) -> T {
         let &Self { ref plan, ref given, ref targets, weight, .. } = self;
         let given = Given { initial, places: &[], host: given };
         let count = plan.forward.wanted.len() as u32;
         let ends = [count / 3, count / 3, count];
-        let parts = [0, 1].map(|slot| {
-            let outputs = OutputGradients::CrossEntropy { targets: &targets[slot], weight };
+        let parts = slots.zip(targets).map(|(slot, targets)| {
+            let outputs = OutputGradients::CrossEntropy { targets, weight };
             TrainingPart {
                 forward: Part { slot, plan: &plan.forward, given },
                 back: BackPart { slot, plan, outputs },
                 ends: &ends,
             }
         });
-        backend.step(&TrainingStep { parts: &parts, loss, update })
+        let parts: Vec<_> = parts.collect();
+        run(&TrainingStep { parts: &parts, loss, update })
     }
 }
 
 /// The numbers of a state, as bits.
-fn bits_of(state: &TrainingState) -> Vec<u64> {
+pub(super) fn bits_of(state: &TrainingState) -> Vec<u64> {
     let moments = state.moments.iter().flatten().map(|moment| &moment[..]);
     state.parameters.slices().into_iter().chain(moments).flat_map(bits).collect()
 }
 
 /// One of the nine models, as a mini-batch, and parameters.
-fn model(index: usize, seed: u64) -> (&'static str, Arc<Program>, Parameters, MiniBatch) {
+pub(super) fn model(
+    hidden: usize,
+    index: usize,
+    seed: u64,
+) -> (&'static str, Arc<Program>, Parameters, MiniBatch) {
     let (name, emitting) =
-        graphs(16, Stop::Forced([0; 5].into())).unwrap().into_iter().nth(index).unwrap();
+        graphs(hidden, Stop::Forced([0; 5].into())).unwrap().into_iter().nth(index).unwrap();
     let program = Arc::new(for_training(emitting.0.network()));
     let (plan, _) = planned(&program, &emitting);
     let mut rng = Random::seed_from_u64(seed);
@@ -52,7 +70,7 @@ fn steps_are_few_launches_with_the_bits_of_the_cpu() {
     let most = if edbatch_testing::all_cases() { 9 } else { 4 };
     let mut got = String::new();
     for (index, number) in [0, 4, 7, 6, 1, 2, 3, 5, 8].into_iter().take(most).enumerate() {
-        let (name, program, parameters, mini_batch) = model(number, index as u64);
+        let (name, program, parameters, mini_batch) = model(16, number, index as u64);
         let network = program.network();
         let count = network.parameters().len();
         let (rates, decays) = (&vec![0.02; count][..], &vec![0.01; count][..]);
@@ -102,7 +120,7 @@ fn steps_are_few_launches_with_the_bits_of_the_cpu() {
 #[test]
 fn a_step_that_fails_changes_nothing() {
     let Some(&level) = levels().first() else { return };
-    let (_, program, parameters, mini_batch) = model(0, 3);
+    let (_, program, parameters, mini_batch) = model(16, 0, 3);
     let network = program.network();
     let count = network.parameters().len();
     let (rates, decays) = (&vec![0.02; count][..], &vec![0.01; count][..]);
@@ -167,7 +185,7 @@ fn a_step_that_fails_changes_nothing() {
 #[test]
 fn numbers_that_are_not_finite_are_named() {
     let Some(&level) = levels().first() else { return };
-    let (_, program, parameters, mut mini_batch) = model(0, 4);
+    let (_, program, parameters, mut mini_batch) = model(16, 0, 4);
     let network = program.network();
     let count = network.parameters().len();
     let (rates, decays) = (&vec![0.02; count][..], &vec![0.01; count][..]);
