@@ -1,5 +1,6 @@
 //! Computes the gradients of mini-batches on a backend, and sums them there.
 
+mod ahead;
 mod own_loss;
 
 use std::collections::VecDeque;

@@ -5,6 +5,7 @@ mod build;
 mod state;
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::time::Instant;
 
 use edbatch_graph::Parameter;
@@ -94,7 +95,7 @@ impl<M: Model> Trainer<M> {
         let weight = 1.0 / inputs.len().max(1) as f32;
         let Self { differentiator, updater } = self;
         let of_step = (weight, updater.steps);
-        let update = Some(updater.next(None));
+        let update = Some(updater.next(None, 0));
         let done = differentiator.accumulate(inputs, targets, of_step, update);
         let StepResult { loss, terms, squared_norm, .. } = differentiator.or_clear(done)?;
         self.end_update()?;
@@ -108,6 +109,72 @@ impl<M: Model> Trainer<M> {
             update: after.update - before.update,
         };
         Ok(TrainReport { loss, terms, gradient_norm, times })
+    }
+
+    /// [Trains](Self::train) on mini-batches in order, and calls `each` with the report of each of
+    /// them. [`Break`](ControlFlow::Break) ends it. Parameters and reports have the bits of
+    /// [`train`](Self::train).
+    ///
+    /// With a device, the host wires, schedules and plans the next mini-batches while the device
+    /// runs one: on as many other threads as the trainer has, or on the caller's if it has one. A
+    /// mini-batch is then a single part, and up to one more of them than threads is read ahead. A
+    /// step begins before the result of the one before it is known. So after a `Break`, `each` may
+    /// be called once more, for the step that has begun; what it returns is then ignored. In a
+    /// report, `decide` is the time of a thread, and `forward` the time from the beginning of a
+    /// step to its end, which overlaps with other steps.
+    ///
+    /// ```
+    /// # use std::ops::ControlFlow;
+    /// # use edbatch::Trainer;
+    /// # use edbatch::datasets::Sentence;
+    /// # use edbatch::models::{BiLstmTagger, Model, TaggerSizes};
+    /// # use edbatch::runtime::Parameters;
+    /// # use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+    /// # let sizes =
+    /// #     TaggerSizes { vocabulary: 9, embed: 4, hidden: 4, layers: 1, mlp: 4, tags: 3 };
+    /// # let model = BiLstmTagger::new(sizes)?;
+    /// # let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    /// # let parameters = Parameters::random(model.network(), &mut rng);
+    /// # let mut trainer = Trainer::new(model, parameters)?;
+    /// let inputs: Vec<_> =
+    ///     (0..8).map(|word| Sentence { words: vec![word, 1], tags: vec![None; 2] }).collect();
+    /// let targets = vec![vec![Some(2), None]; 8];
+    /// let mut losses = Vec::new();
+    /// trainer.train_each(inputs.chunks(2).zip(targets.chunks(2)), |report| {
+    ///     losses.push(report.loss);
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!((losses.len(), trainer.updates()), (4, 4));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If [`train`](Self::train) of a mini-batch fails. Then the earlier ones have been trained on,
+    /// each with a call of `each`, and nothing of the later ones has been applied.
+    pub fn train_each<I, T>(
+        &mut self,
+        mini_batches: impl IntoIterator<Item = (I, T)>,
+        mut each: impl FnMut(TrainReport) -> ControlFlow<()>,
+    ) -> Result<(), TrainError>
+    where
+        I: AsRef<[M::Input]> + Send,
+        T: AsRef<[Targets]> + Send,
+    {
+        let Self { differentiator, updater } = self;
+        let mut mini_batches = mini_batches.into_iter();
+        if differentiator.runs_ahead() {
+            let done = differentiator.train_ahead(updater, mini_batches, each);
+            differentiator.or_clear(done)?;
+            return differentiator.forget_old_values();
+        }
+        let ended = mini_batches.try_for_each(|(inputs, targets)| {
+            match self.train(inputs.as_ref(), targets.as_ref()).map(&mut each) {
+                Ok(ControlFlow::Continue(())) => ControlFlow::Continue(()),
+                Ok(ControlFlow::Break(())) => ControlFlow::Break(Ok(())),
+                Err(error) => ControlFlow::Break(Err(error)),
+            }
+        });
+        ended.break_value().unwrap_or(Ok(()))
     }
 
     /// Adds the gradients of a cross-entropy to the gradients of parameters: `weight` times the sum
@@ -275,7 +342,7 @@ impl<M: Model> Trainer<M> {
         let updating = Instant::now();
         let Self { differentiator, updater } = self;
         let Differentiator { backend, set, .. } = differentiator;
-        training(backend).update(&updater.next(set.as_ref()))?;
+        training(backend).update(&updater.next(set.as_ref(), 0))?;
         differentiator.times.update += updating.elapsed();
         self.end_update()?;
         Ok(norm)

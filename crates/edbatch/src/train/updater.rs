@@ -38,20 +38,24 @@ impl Updater {
 
     /// Returns the learning rate of the next update.
     pub(super) fn learning_rate(&self) -> f64 {
-        let step = self.steps + 1;
+        self.learning_rate_of(self.steps + 1)
+    }
+
+    fn learning_rate_of(&self, step: u64) -> f64 {
         let warm_up = if step < self.warm_up { step as f64 / self.warm_up as f64 } else { 1.0 };
         self.optimizer.rate * self.epochs.factor(self.rate) * warm_up
     }
 
-    /// Returns the next update, by the gradients that the backend has summed, or by those that the
-    /// caller has set. After it, [`steps`](Self::steps) is to be increased.
-    pub(super) fn next<'a>(&'a mut self, set: Option<&'a Gradients>) -> Update<'a> {
-        let rate = self.learning_rate();
+    /// Returns the next update after `begun` others, by the gradients that the backend has summed,
+    /// or by those that the caller has set. After it, [`steps`](Self::steps) is to be increased.
+    pub(super) fn next<'a>(&'a mut self, set: Option<&'a Gradients>, begun: u64) -> Update<'a> {
+        let step = self.steps + begun + 1;
+        let rate = self.learning_rate_of(step);
         self.rates.clear();
         self.rates.extend(self.factors.iter().map(|factor| factor * rate));
         Update {
             rule: self.optimizer.rule,
-            step: self.steps + 1,
+            step,
             rates: &self.rates,
             decays: &self.decays,
             clip: self.clip,

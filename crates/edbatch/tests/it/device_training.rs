@@ -50,11 +50,11 @@ impl<M: Model + Clone> Subject<M> {
         Some(Self { model, parameters, program, backend, start })
     }
 
-    fn on_cpu(&self, options: TrainerOptions) -> Trainer<M> {
+    pub(crate) fn on_cpu(&self, options: TrainerOptions) -> Trainer<M> {
         Trainer::with_options(self.model.clone(), self.parameters.clone(), options).unwrap()
     }
 
-    fn on_device(&self, options: TrainerOptions) -> Trainer<M> {
+    pub(crate) fn on_device(&self, options: TrainerOptions) -> Trainer<M> {
         let mut backend = self.backend.fork();
         let training = backend.training().expect("the program is for training");
         training.forget();
