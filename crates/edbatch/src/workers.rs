@@ -61,7 +61,7 @@ pub(crate) struct Workers {
 /// The expected nodes of the rounds that decide about the parts of a mini-batch for a device: of
 /// those after a value was awaited, or of the first if no value is.
 #[derive(Clone, Copy)]
-struct ExpectedNodes {
+pub(crate) struct ExpectedNodes {
     awaits: bool,
     /// The nodes of this number of inputs, or, if none awaits a value, of inputs with this work.
     nodes: usize,
@@ -74,9 +74,14 @@ impl ExpectedNodes {
         let [(began, nodes), (resumed, nodes_after)] = ran.rounds;
         match (began, resumed) {
             (0, _) => None,
-            (_, 0) => Some(Self { awaits: false, nodes, of: work(model, inputs) }),
+            (_, 0) => Some(Self::of_inputs(model, inputs, nodes)),
             _ => Some(Self { awaits: true, nodes: nodes_after, of: began }),
         }
+    }
+
+    /// The nodes that a mini-batch had whose inputs await no value.
+    pub(crate) fn of_inputs<M: Model>(model: &M, inputs: &[M::Input], nodes: usize) -> Self {
+        Self { awaits: false, nodes, of: work(model, inputs) }
     }
 
     fn of<M: Model>(self, model: &M, inputs: &[M::Input]) -> u128 {
@@ -144,24 +149,15 @@ impl Workers {
     fn division<M: Model>(&self, model: &M, inputs: &[M::Input]) -> Division {
         let by_default = self.first().schedules_by_default();
         let limits = self.first().backend().division();
-        let on_device = limits.map(|limits| self.on_device(limits, model, inputs));
         let division = Division::new(self.pool.threads(), self.largest_cell, by_default);
-        Division { on_device, ..division }
-    }
-
-    /// Returns the number of parts on a device with these limits.
-    fn on_device<M: Model>(&self, limits: PartLimits, model: &M, inputs: &[M::Input]) -> usize {
-        let parts = self.pool.threads().min(limits.parts).min(inputs.len() / limits.inputs.max(1));
-        if parts < 2 {
-            return 1;
-        }
         // Before the first mini-batch: an input that awaits a value goes on by a node.
-        let expected =
+        let expected = || {
             self.expected.unwrap_or_else(|| match self.first().probe(model, &inputs[0]) {
                 (_, true) => ExpectedNodes { awaits: true, nodes: 1, of: 1 },
-                (nodes, _) => ExpectedNodes { awaits: false, nodes, of: work(model, &inputs[..1]) },
-            });
-        if expected.of(model, inputs) < limits.nodes as u128 { 1 } else { parts }
+                (nodes, _) => ExpectedNodes::of_inputs(model, &inputs[..1], nodes),
+            })
+        };
+        division.on_device(limits, model, inputs, expected)
     }
 
     /// Runs a mini-batch. `outputs` has an entry per input, whose memory is reused. Returns the
@@ -280,6 +276,22 @@ impl Division {
         };
         let max_inputs = if is_limited { MAX_INPUTS } else { usize::MAX };
         Self { threads, max_inputs, on_device: None }
+    }
+
+    /// Returns the rules for a mini-batch on a device with these limits, if it has any. `expected`
+    /// is called only if the mini-batch may have several parts.
+    pub(crate) fn on_device<M: Model>(
+        self,
+        limits: Option<PartLimits>,
+        model: &M,
+        inputs: &[M::Input],
+        expected: impl FnOnce() -> ExpectedNodes,
+    ) -> Self {
+        let Some(limits) = limits else { return self };
+        let parts = self.threads.min(limits.parts).min(inputs.len() / limits.inputs.max(1));
+        let is_large = || expected().of(model, inputs) >= limits.nodes as u128;
+        let parts = if parts > 1 && is_large() { parts } else { 1 };
+        Self { on_device: Some(parts), ..self }
     }
 
     /// Divides inputs into parts. There may be a single part.

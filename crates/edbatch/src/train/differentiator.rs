@@ -22,7 +22,7 @@ use super::optimizer::in_range;
 use super::pass::{LIST_BYTES, Pass};
 use crate::decide::Decision;
 use crate::statistics::Tally;
-use crate::workers::Division;
+use crate::workers::{Division, ExpectedNodes};
 use crate::{EngineError, NotFiniteCall, TrainError, TrainerOptions};
 
 /// A model, its backend, and the gradients that are summed in the backend.
@@ -36,6 +36,8 @@ pub(super) struct Differentiator<M> {
     initial: Rows,
     pool: ThreadPool,
     division: Division,
+    /// The nodes of the last mini-batch.
+    nodes: Option<ExpectedNodes>,
     given_gradients: bool,
     pub(super) dropout: Dropout,
     /// The number of inputs whose gradients were accumulated since they were cleared.
@@ -85,6 +87,7 @@ impl<M: Model> Differentiator<M> {
         let by_default = decision.scheduler.is_default();
         Ok(Self {
             division: Division::new(pool.threads(), backend.largest_cell(), by_default),
+            nodes: None,
             model,
             program,
             backend,
@@ -118,7 +121,7 @@ impl<M: Model> Differentiator<M> {
         }
         in_range(weight.is_finite(), "weight", "a finite number", weight.into())?;
         self.set = None;
-        let mut parts = VecDeque::from(self.division.parts(&self.model, inputs));
+        let mut parts = VecDeque::from(self.parts(inputs));
         let mut sum = StepResult::default();
         // Without inputs, there may be an update alone.
         let mut rest = !parts.is_empty() || update.is_some();
@@ -155,6 +158,15 @@ impl<M: Model> Differentiator<M> {
         }
         self.accumulated += inputs.len() as u64;
         Ok(sum)
+    }
+
+    /// Divides inputs into parts.
+    fn parts(&self, inputs: &[M::Input]) -> Vec<Range<usize>> {
+        let (model, limits) = (&self.model, self.backend.division());
+        // Before the first mini-batch, inputs are taken to be large.
+        let large = || ExpectedNodes::of_inputs(model, &inputs[..1], usize::MAX);
+        let expected = || self.nodes.unwrap_or_else(large);
+        self.division.on_device(limits, model, inputs, expected).parts(model, inputs)
     }
 
     /// Runs parts forward and back, adds the gradients of parameters in the order of their inputs,
@@ -213,7 +225,14 @@ impl<M: Model> Differentiator<M> {
             _ => pieces.for_each(decide),
         }
         self.times.decide += deciding.elapsed();
-        decided.into_iter().collect()
+        decided.into_iter().collect::<Result<(), _>>()?;
+        if let ([first, ..], [.., last]) = (parts, parts) {
+            let nodes = self.passes[..parts.len()].iter().filter_map(|pass| pass.ends.last());
+            let nodes = nodes.map(|&(_, _, nodes)| nodes).sum();
+            let inputs = &inputs[first.start..last.end];
+            self.nodes = Some(ExpectedNodes::of_inputs(&self.model, inputs, nodes));
+        }
+        Ok(())
     }
 
     /// Returns the first call of an input that produces a NaN or an infinity.

@@ -20,7 +20,7 @@ impl<M: Model> Differentiator<M> {
         step: u64,
     ) -> Result<Vec<Rows>, TrainError> {
         self.forward = 0;
-        let parts = self.division.parts(&self.model, inputs);
+        let parts = self.parts(inputs);
         self.decide(inputs, None, &parts, step)?;
         self.check_memory(parts.len())?;
         self.run_forward(parts.len())?;
