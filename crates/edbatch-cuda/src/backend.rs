@@ -89,8 +89,13 @@ impl<D: Device> Cuda<D> {
         let parameters = parameters.for_network(of.0.network())?;
         let (loaded, _) = Loaded::of(device, of, &parameters, options)?;
         let loaded = Arc::new(loaded);
+        Ok(Self::alone(loaded))
+    }
+
+    /// A backend on one device, without trained parameters.
+    pub(super) fn alone(loaded: Arc<Loaded<D>>) -> Self {
         let devices = Devices { loaded: vec![loaded.clone()], next: AtomicUsize::new(1) };
-        Ok(Self::on(loaded, Arc::new(devices), None))
+        Self::on(loaded, Arc::new(devices), None)
     }
 
     fn on(

@@ -27,7 +27,7 @@ pub(super) struct Loaded<D: Device> {
     pub(super) device: Arc<D>,
     pub(super) program: Arc<Program>,
     /// The pass that [`Backend::run`](edbatch_runtime::Backend::run) runs.
-    pub(super) pass: Pass<D>,
+    pub(super) pass: Arc<Pass<D>>,
     pub(super) weights: D::Memory,
     /// The folded tables, followed by the scratch that was used to compute them.
     pub(super) folded: Option<D::Memory>,
@@ -186,6 +186,16 @@ impl<D: Device> Loaded<D> {
         let Generated { layout, source, placer } =
             Generated::of(&program, way, options, Some(properties), &properties.architecture);
         let pass = Pass::new(&*device, (&source, placer), driver, options.on_compile)?;
+        let compiled = (device, program, Arc::new(pass));
+        Ok((Self::with_parameters(compiled, &layout, parameters)?, layout))
+    }
+
+    /// Copies parameters of a program whose kernel has been compiled.
+    pub(super) fn with_parameters(
+        (device, program, pass): (Arc<D>, Arc<Program>, Arc<Pass<D>>),
+        layout: &WeightLayout,
+        parameters: &Parameters,
+    ) -> Result<Self, BackendError> {
         let packed = layout.packed(program.network(), parameters)?;
         let weight_bytes = size_of_val(packed.as_slice());
         let weights = copied(&*device, &packed)?;
@@ -193,7 +203,7 @@ impl<D: Device> Loaded<D> {
         let folded = None;
         let mut loaded = Self { device, program, pass, weights, folded, weight_bytes };
         loaded.fold_tables()?;
-        Ok((loaded, layout))
+        Ok(loaded)
     }
 
     /// Returns the placement for the next launch.

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use edbatch_graph::Network;
+use edbatch_layout::Program;
 use edbatch_runtime::{BackendError, Bytes, Clipping, Parameters, TrainingState};
 
 use super::device::{Device, GRIDS, Kernel, Source};
@@ -39,6 +40,9 @@ pub(super) struct Trained<D: Device> {
     /// For each element, up to `places` places in the packed weights.
     packed: D::Memory,
     places: usize,
+    options: CudaOptions,
+    /// The program of the last evaluation, its kernel, and the layout of its weights.
+    evaluated: Mutex<Option<(Arc<Program>, Arc<Pass<D>>, WeightLayout)>>,
     state: Mutex<State<D>>,
 }
 
@@ -97,6 +101,8 @@ impl<D: Device> Trained<D> {
             size,
             packed,
             places,
+            options: *options,
+            evaluated: Mutex::new(None),
             state: Mutex::new(state),
         })
     }
@@ -111,6 +117,28 @@ impl<D: Device> Trained<D> {
     /// Returns the state while steps may run.
     pub(super) fn state_ahead(&self) -> MutexGuard<'_, State<D>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Loads a program with parameters on the same device. Its kernel is compiled only if the last
+    /// evaluation was of another program.
+    pub(super) fn evaluation(
+        &self,
+        device: &Arc<D>,
+        program: &Arc<Program>,
+        parameters: &Parameters,
+    ) -> Result<Arc<Loaded<D>>, BackendError> {
+        let parameters = &parameters.for_network(program.network())?;
+        let mut last = self.evaluated.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, pass, layout)) = &*last
+            && Arc::ptr_eq(of, program)
+        {
+            let compiled = (device.clone(), program.clone(), pass.clone());
+            return Loaded::with_parameters(compiled, layout, parameters).map(Arc::new);
+        }
+        let of = (program.clone(), Way::Forward);
+        let (loaded, layout) = Loaded::of(device.clone(), of, parameters, &self.options)?;
+        *last = Some((program.clone(), loaded.pass.clone(), layout));
+        Ok(Arc::new(loaded))
     }
 
     /// Returns the memory of parameters, moments and sums. The sums that depend on the mini-batch

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use edbatch_layout::{GivenSum, TrainingPlan};
+use edbatch_layout::{GivenSum, Program, TrainingPlan};
 use edbatch_runtime::{
-    BackPart, BackendError, Contributors, Given, Gradient, Gradients, OutputGradients, Part, Rows,
-    StepResult, Training, TrainingState, TrainingStep, Update,
+    BackPart, Backend, BackendError, Contributors, Given, Gradient, Gradients, OutputGradients,
+    Parameters, Part, Rows, StepResult, Training, TrainingState, TrainingStep, Update,
 };
 
 use super::CudaError;
@@ -292,6 +292,15 @@ impl<D: Device> Training for Cuda<D> {
 
     fn runs_ahead(&self) -> bool {
         true
+    }
+
+    fn evaluation(
+        &mut self,
+        program: &Arc<Program>,
+        parameters: &Parameters,
+    ) -> Result<Option<Box<dyn Backend>>, BackendError> {
+        let loaded = self.trained().evaluation(&self.loaded.device, program, parameters)?;
+        Ok(Some(Box::new(Self::alone(loaded))))
     }
 
     fn forget(&mut self) {

@@ -5,7 +5,7 @@ mod steps;
 
 use std::sync::Arc;
 
-use edbatch_layout::{Program, TrainingPlan, ValueRow};
+use edbatch_layout::{CellStyle, Program, TrainingPlan, ValueRow};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{
     BackPart, Backend, BackendError, Clipping, Cpu, Given, Gradient, NotFiniteIn, OutputGradients,

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use edbatch_graph::ParameterId;
-use edbatch_layout::TrainingPlan;
+use edbatch_layout::{Program, TrainingPlan};
 
 use super::{Backend, BackendError, Gradients, Part, Rows, TrainingState, Update};
+use crate::Parameters;
 
 /// The gradients of a mini-batch. [`Backend::training`](super::Backend::training) returns it for a
 /// program [for training](edbatch_layout::Program::for_training).
@@ -122,6 +123,20 @@ pub trait Training: Backend {
         step: Option<&TrainingStep<'_>>,
     ) -> Result<Option<StepResult>, BackendError> {
         step.map(|step| self.step(step)).transpose()
+    }
+
+    /// Loads a program without gradients, and parameters of its network, on the device of this
+    /// backend, to evaluate them. A second call with the same program compiles nothing. `None`, the
+    /// default, if backends of the kind are loaded in no time.
+    ///
+    /// # Errors
+    /// If the parameters belong to another network, or memory cannot be allocated.
+    fn evaluation(
+        &mut self,
+        _program: &Arc<Program>,
+        _parameters: &Parameters,
+    ) -> Result<Option<Box<dyn Backend>>, BackendError> {
+        Ok(None)
     }
 
     /// Returns true if a step can be enqueued while the step before it runs.

@@ -6,9 +6,11 @@ mod state;
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Instant;
 
 use edbatch_graph::Parameter;
+use edbatch_layout::Program;
 use edbatch_models::{Model, Targets};
 use edbatch_runtime::{Bytes, Gradient, Gradients, Rows, StepResult, StillWanted};
 
@@ -57,6 +59,8 @@ use crate::{Report, Statistics, TrainError};
 pub struct Trainer<M> {
     differentiator: Differentiator<M>,
     updater: Updater,
+    /// The program of [`engine`](Trainer::engine).
+    evaluated: Option<Arc<Program>>,
 }
 
 /// A step of training.
@@ -93,7 +97,7 @@ impl<M: Model> Trainer<M> {
     ) -> Result<TrainReport, TrainError> {
         let before = self.times();
         let weight = 1.0 / inputs.len().max(1) as f32;
-        let Self { differentiator, updater } = self;
+        let Self { differentiator, updater, .. } = self;
         let of_step = (weight, updater.steps);
         let update = Some(updater.next(None, 0));
         let done = differentiator.accumulate(inputs, targets, of_step, update);
@@ -160,7 +164,7 @@ impl<M: Model> Trainer<M> {
         I: AsRef<[M::Input]> + Send,
         T: AsRef<[Targets]> + Send,
     {
-        let Self { differentiator, updater } = self;
+        let Self { differentiator, updater, .. } = self;
         let mut mini_batches = mini_batches.into_iter();
         if differentiator.runs_ahead() {
             let done = differentiator.train_ahead(updater, mini_batches, each);
@@ -340,7 +344,7 @@ impl<M: Model> Trainer<M> {
             self.gradients()?;
         }
         let updating = Instant::now();
-        let Self { differentiator, updater } = self;
+        let Self { differentiator, updater, .. } = self;
         let Differentiator { backend, set, .. } = differentiator;
         training(backend).update(&updater.next(set.as_ref(), 0))?;
         differentiator.times.update += updating.elapsed();

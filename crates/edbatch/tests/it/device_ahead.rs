@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use edbatch::models::Model;
-use edbatch::{Optimizer, TrainError, Trainer, TrainerOptions};
+use edbatch::{Engine, EngineOptions, Optimizer, TrainError, Trainer, TrainerOptions};
 use edbatch_runtime::Parameters;
 
 use crate::device_training::Subject;
@@ -127,4 +127,48 @@ fn mini_batches_after_an_early_end_are_not_applied() {
             own.train(&good.0, &good.1).unwrap();
         }
     }
+}
+
+/// An engine has the parameters of its time, and the bits of an engine on the CPU.
+#[test]
+fn a_trainer_lends_engines_with_its_parameters() {
+    let (model, parameters, inputs, targets) = dropout::trees(0.5);
+    let options = || TrainerOptions::new().optimizer(Optimizer::sgd(0.1));
+    let Some(subject) = Subject::new(&model, &parameters, &options()) else { return };
+    subject.compare(options, "engines", |trainer| {
+        let run = |engine: &mut Engine<_>| -> Vec<u32> {
+            let rows = engine.run(&inputs).unwrap();
+            rows.iter().flat_map(|rows| rows.iter().flatten().map(|x| x.to_bits())).collect()
+        };
+        let mut engines = Vec::new();
+        for _ in 0..3 {
+            engines.push(trainer.engine(EngineOptions::new()).unwrap());
+            trainer.train(&inputs, &targets).unwrap();
+        }
+        let first = run(&mut engines[0]);
+        assert!(first != run(&mut engines[2]));
+        let mut alone = Engine::new(model.clone(), parameters.clone()).unwrap();
+        assert!(first == run(&mut alone));
+        engines.iter_mut().map(run).collect::<Vec<_>>()
+    });
+}
+
+/// Dividing a small mini-batch would cost a device more than it saves.
+#[test]
+fn a_device_divides_only_large_mini_batches() {
+    let (model, parameters, inputs, targets) = dropout::trees(0.0);
+    let options = || TrainerOptions::new().threads(2);
+    let Some(subject) = Subject::new(&model, &parameters, &options()) else { return };
+    let mut trainer = subject.on_device(options());
+    let smallest = (0..inputs.len()).min_by_key(|&input| targets[input].len()).unwrap();
+    assert!(8 * targets[smallest].len() < 512);
+    let mut graphs = |copies: usize| {
+        let inputs = vec![inputs[smallest].clone(); 8 * copies];
+        let targets = vec![targets[smallest].clone(); 8 * copies];
+        let before = trainer.statistics().graphs;
+        trainer.train(&inputs, &targets).unwrap();
+        trainer.statistics().graphs - before
+    };
+    // The first is taken to be large.
+    assert_eq!([graphs(1), graphs(1), graphs(100), graphs(1)], [2, 1, 2, 1]);
 }

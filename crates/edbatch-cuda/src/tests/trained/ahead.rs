@@ -2,6 +2,7 @@
 
 use super::steps::{bits_of, model};
 use super::*;
+use crate::device::Device;
 
 /// The kernels wait for rows, and launches run as late as they can. So a step that overwrote what
 /// the step before it still reads would change bits.
@@ -42,7 +43,8 @@ fn steps_ahead_have_the_bits_of_the_cpu() {
             };
             expected.extend(run(&mut cpu, 0));
             let before = [device.calls(), device.launches()];
-            let result = run(&mut cuda, 2 * (step as usize % 2));
+            // The fifth step waits for the slots of the fourth.
+            let result = run(&mut cuda, [2, 0, 2, 0, 0, 2][step as usize - 1]);
             let [calls, launches] = [device.calls() - before[0], device.launches() - before[1]];
             assert_eq!(result.is_some(), step > 1, "{name}: the result of the step before");
             assert!(step < 6 || calls == launches, "{name}: {calls} calls, {launches} launches");
@@ -134,4 +136,27 @@ fn steps_after_one_that_fails_do_nothing() {
     assert_eq!(got.to_bits(), expected.to_bits());
     let [got, expected] = [cuda.state(), cpu.state()].map(|state| bits_of(&state.unwrap()));
     assert!(got == expected);
+}
+
+/// Evaluations of one program share its kernel, and each has the parameters that it was given.
+#[test]
+fn evaluations_compile_a_kernel_once() {
+    let (_, program, parameters, _) = model(16, 0, 3);
+    let Some(cuda) = load(&program, &parameters, 5, Driver::Teams) else { return };
+    let (trained, device) = (cuda.trained(), &cuda.loaded.device);
+    let network = program.network();
+    let others = parameters.slices().into_iter().map(|values| vec![0.5; values.len()]).collect();
+    let others = Parameters::from_values(network, others).unwrap();
+    let new = || Arc::new(Program::new(network.clone(), CellStyle::default()).unwrap());
+    let [of, of_other] = [new(), new()];
+    let evaluate = |program, parameters| trained.evaluation(device, program, parameters).unwrap();
+    let all = [(&of, &parameters), (&of, &others), (&of_other, &others)];
+    let [first, second, third] = all.map(|(program, parameters)| evaluate(program, parameters));
+    assert!(Arc::ptr_eq(&first.pass, &second.pass) && !Arc::ptr_eq(&second.pass, &third.pass));
+    let weights = |loaded: &crate::loaded::Loaded<Emulated>| {
+        let mut words = vec![0; loaded.weight_bytes / 4];
+        device.read(&loaded.weights, 0, &mut words).unwrap();
+        words
+    };
+    assert!(weights(&first) != weights(&second) && weights(&second) == weights(&third));
 }

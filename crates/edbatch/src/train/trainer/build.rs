@@ -110,6 +110,6 @@ impl<M: Model> Trainer<M> {
         let updater = Updater::new(&options, model.network(), all);
         let differentiator =
             Differentiator::new(model, &parameters, program, backend, &mut options, dropout)?;
-        Ok(Self { differentiator, updater })
+        Ok(Self { differentiator, updater, evaluated: None })
     }
 }

@@ -1,13 +1,16 @@
 //! The parameters of a trainer, and its state as bytes.
 
 use std::str::FromStr;
+use std::sync::Arc;
 
+use edbatch_layout::{CellStyle, Program};
 use edbatch_models::Model;
 use edbatch_runtime::{Parameters, TrainingState};
 
 use super::Trainer;
-use crate::TrainError;
+use crate::train::differentiator::training;
 use crate::train::optimizer::Epochs;
+use crate::{Engine, EngineError, EngineOptions, TrainError};
 
 /// Separates a state's text from the caller's note.
 const NOTE: &str = "\nnote=\n";
@@ -19,6 +22,33 @@ impl<M: Model> Trainer<M> {
     /// If they cannot be copied from the backend. On the CPU, this does not happen.
     pub fn parameters(&mut self) -> Result<Parameters, TrainError> {
         Ok(self.differentiator.state()?.parameters)
+    }
+
+    /// Creates an engine with the parameters as they are now: on the trainer's device, whose kernel
+    /// is compiled once, or else on the CPU. Later updates do not change it.
+    ///
+    /// # Errors
+    /// If the options are incompatible; a device rounds no products and folds no tables. If memory
+    /// for the weights cannot be allocated.
+    pub fn engine(&mut self, options: EngineOptions) -> Result<Engine<M>, TrainError>
+    where
+        M: Clone,
+    {
+        let (model, parameters) = (self.model().clone(), self.parameters()?);
+        let program = match self.evaluated.take() {
+            Some(program) => program,
+            None => {
+                let program = Program::new(model.network().clone(), CellStyle::default());
+                Arc::new(program.map_err(EngineError::from)?)
+            }
+        };
+        self.evaluated = Some(program.clone());
+        let training = training(&mut self.differentiator.backend);
+        let engine = match training.evaluation(&program, &parameters)? {
+            Some(backend) => Engine::with_backend(model, &parameters, program, backend, options),
+            None => Engine::with_options(model, parameters, options),
+        };
+        Ok(engine?)
     }
 
     /// Replaces the parameters. Moments and the number of updates stay.
