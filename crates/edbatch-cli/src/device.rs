@@ -79,9 +79,22 @@ impl Device {
                 on_device::engine(model, parameters, options, &devices, (precision, 0))
             }
             _ => {
-                let options = options.precision(precision.on_cpu()?);
+                let options = self.engine_options(options, precision)?;
                 Engine::with_options(model, parameters.clone(), options).map_err(Failure::new)
             }
+        }
+    }
+
+    /// Sets the precision of an engine on the CPU. A device has that of its kernels.
+    pub(crate) fn engine_options(
+        &self,
+        options: EngineOptions,
+        precision: Precision,
+    ) -> Result<EngineOptions, Failure> {
+        match self.backend {
+            #[cfg(feature = "cuda")]
+            Backend::Cuda | Backend::CudaEmulated => Ok(options),
+            _ => Ok(options.precision(precision.on_cpu()?)),
         }
     }
 

@@ -1,6 +1,9 @@
 //! A run of `edbatch train`: epochs of mini-batches, with checkpoints.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -8,6 +11,7 @@ use edbatch::models::{Folder, FolderModel, Model, Targets, ZooInput};
 use edbatch::{EngineOptions, Times, Trainer, shuffled};
 use edbatch_datasets::write_atomic;
 use edbatch_runtime::Parameters;
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::Train;
@@ -95,32 +99,34 @@ impl Run<'_> {
     fn epoch(&mut self, position: &mut Position) -> Result<(), Failure> {
         let Train { batch, seed, checkpoint_every, .. } = *self.options;
         let (started, before) = (Instant::now(), self.trainer.times());
-        let mini_batches = shuffled(self.train.len(), batch, seed, position.epoch);
         let done = usize::try_from(position.mini_batch).unwrap_or(usize::MAX);
-        let mut saved = Instant::now();
-        let mut trained = 0;
         let bar = progress::over(self.train.len() as u64);
         bar.set_position(done.saturating_mul(batch).min(self.train.len()) as u64);
         bar.set_message(format!("epoch {}", position.epoch + 1));
         let rate = self.rate_at_start(position);
-        for indices in mini_batches.skip(done) {
-            out_of_memory::check()?;
-            self.step(&indices, position)?;
-            trained += indices.len();
-            bar.inc(indices.len() as u64);
-            let steps = self.trainer.updates();
-            let is_due = checkpoint_every.is_some_and(|every| steps.is_multiple_of(every as u64));
-            if is_due || saved.elapsed() > CHECKPOINT_AFTER {
+        let all = self.train.len().div_ceil(batch) as u64;
+        let mut trained = 0;
+        while position.mini_batch < all {
+            let mini_batches = shuffled(self.train.len(), batch, seed, position.epoch);
+            let rest =
+                mini_batches.skip(usize::try_from(position.mini_batch).unwrap_or(usize::MAX));
+            let every = checkpoint_every.unwrap_or(usize::MAX);
+            let until_due = every - (self.trainer.updates() % every as u64) as usize;
+            trained += self.steps(rest.take(until_due), position, &bar)?;
+            let is_due = self.trainer.updates().is_multiple_of(every as u64);
+            if is_due || position.mini_batch < all {
                 self.checkpoint.write(&mut self.trainer, position)?;
-                saved = Instant::now();
             }
         }
         bar.finish_and_clear();
-        out_of_memory::check()?;
         let elapsed = started.elapsed();
         let parameters = self.trainer.parameters().map_err(Failure::new)?;
         let (metric, evaluating) = (self.options.metric, Instant::now());
-        let value = self.evaluate(&parameters, &self.valid)?;
+        let precision = self.options.precision;
+        let options = EngineOptions::new().threads(self.threads);
+        let options = self.options.device.engine_options(options, precision)?;
+        let mut engine = self.trainer.engine(options).map_err(Failure::new)?;
+        let value = metric.evaluate(&mut engine, &parameters, &self.folder, &self.valid)?;
         let evaluated = evaluating.elapsed();
         self.trainer.end_epoch(metric.as_loss(value));
         let is_better =
@@ -165,10 +171,16 @@ impl Run<'_> {
         rate
     }
 
-    /// Trains on a mini-batch.
-    fn step(&mut self, indices: &[usize], position: &mut Position) -> Result<(), Failure> {
+    /// Trains on mini-batches, until it is time for a checkpoint. Returns the number of examples.
+    fn steps(
+        &mut self,
+        mini_batches: impl Iterator<Item = Vec<usize>>,
+        position: &mut Position,
+        bar: &ProgressBar,
+    ) -> Result<usize, Failure> {
         let Train { word_dropout, seed, .. } = *self.options;
-        let (lexicon, epoch, train) = (self.folder.lexicon(), position.epoch, &self.train);
+        let Self { trainer, folder, train, .. } = self;
+        let (lexicon, epoch) = (folder.lexicon(), position.epoch);
         let input = |&index: &usize| {
             let mut input = train.inputs[index].clone();
             if word_dropout > 0.0 {
@@ -176,15 +188,32 @@ impl Run<'_> {
             }
             input
         };
-        let inputs: Vec<ZooInput> = indices.iter().map(input).collect();
-        let targets = indices.iter().map(|&index| train.targets[index].clone());
-        let targets: Vec<Targets> = targets.collect();
-        let report = self.trainer.train(&inputs, &targets);
-        let report = report.map_err(|error| train.failed_training(indices, error))?;
-        position.mini_batch += 1;
-        position.loss += report.loss * indices.len() as f64;
-        position.norm += report.gradient_norm;
-        Ok(())
+        // The mini-batches whose reports are still to come.
+        let begun = RefCell::new(VecDeque::new());
+        let batches = mini_batches.map(|indices| {
+            let inputs: Vec<ZooInput> = indices.iter().map(input).collect();
+            let targets = indices.iter().map(|&index| train.targets[index].clone());
+            let targets: Vec<Targets> = targets.collect();
+            begun.borrow_mut().push_back(indices);
+            (inputs, targets)
+        });
+        let (began, mut trained) = (Instant::now(), 0);
+        let ended = trainer.train_each(batches, |report| {
+            let count = begun.borrow_mut().pop_front().map_or(0, |indices| indices.len());
+            position.mini_batch += 1;
+            position.loss += report.loss * count as f64;
+            position.norm += report.gradient_norm;
+            trained += count;
+            bar.inc(count as u64);
+            if out_of_memory::check().is_err() || began.elapsed() > CHECKPOINT_AFTER {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        });
+        let failed = begun.into_inner().pop_front().unwrap_or_default();
+        ended.map_err(|error| train.failed_training(&failed, error))?;
+        out_of_memory::check()?;
+        Ok(trained)
     }
 
     /// Evaluates the best weights on the examples of `--test`.
@@ -193,15 +222,12 @@ impl Run<'_> {
         let bytes = fs::read(&weights).map_err(|error| Failure::reading(&weights, &error))?;
         let parameters = Parameters::from_safetensors(self.trainer.model().network(), &bytes);
         let parameters = parameters.map_err(|error| Failure::at(&weights, error))?;
-        let value = self.evaluate(&parameters, examples)?;
-        print(&format!("test {}: {value:.4}\n", name_of(&self.options.metric)))
-    }
-
-    fn evaluate(&self, parameters: &Parameters, examples: &Examples) -> Result<f64, Failure> {
         let options = EngineOptions::new().threads(self.threads);
         let (model, precision) = (self.trainer.model().clone(), self.options.precision);
-        let mut engine = self.options.device.engine(model, parameters, options, precision)?;
-        self.options.metric.evaluate(&mut engine, parameters, &self.folder, examples)
+        let mut engine = self.options.device.engine(model, &parameters, options, precision)?;
+        let metric = self.options.metric;
+        let value = metric.evaluate(&mut engine, &parameters, &self.folder, examples)?;
+        print(&format!("test {}: {value:.4}\n", name_of(&self.options.metric)))
     }
 
     fn write_weights(&self, parameters: &Parameters) -> Result<(), Failure> {
