@@ -85,7 +85,7 @@ impl Device {
         }
     }
 
-    /// Sets the precision of an engine on the CPU. A device has that of its kernels.
+    /// Sets the precision of an engine on the CPU. The kernels of a device have their own.
     pub(crate) fn engine_options(
         &self,
         options: EngineOptions,

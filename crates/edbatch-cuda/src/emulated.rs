@@ -5,6 +5,7 @@
 //! memory that was never written, differs from launch to launch or is NaN. Teams are at different
 //! waves at the same time, as on a GPU.
 
+mod launch;
 mod memory;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -26,6 +27,8 @@ use super::device::{
 };
 use super::team_pool::TeamPool;
 
+pub(crate) use launch::EmulatedProgram;
+use launch::{Call, Launch, Pending};
 pub(crate) use memory::HostMemory;
 
 /// Options of the compiler. Only explicit multiply-adds are fused, as on a GPU.
@@ -186,74 +189,6 @@ impl Emulated {
         let is_complete = absent_in != u64::MAX && absent_in != number;
         let absent = if is_complete { NONE } else { self.absent.load(Ordering::Relaxed) };
         (self.seed.fetch_add(1, Ordering::Relaxed), absent)
-    }
-}
-
-/// `plan_kernel` of `kernels/team.h` on the host. Parameters: arguments, teams, bytes of shared
-/// memory per block, seed, and the block that never arrives at its barrier ([`NONE`] if all do).
-/// Returns 0; or, if a block waits for a float that no block writes, its wave + 1 in the upper
-/// half, and the float's place in the arena.
-type LaunchTeams = unsafe extern "C" fn(*const TeamArguments, u32, u32, u32, u32) -> u64;
-
-/// `grid_kernel` of `kernels/grid.h` on the host. Parameters: arguments, blocks, bytes of shared
-/// memory per block, seed, and the block that never ends.
-type LaunchGrid = unsafe extern "C" fn(*const u64, u32, u32, u32, u32);
-
-/// The function of a kernel.
-#[derive(Debug)]
-enum Launch {
-    Teams(LaunchTeams),
-    Grid(LaunchGrid),
-}
-
-/// A kernel compiled for the host, in a loaded library.
-#[derive(Debug)]
-pub(crate) struct EmulatedProgram {
-    launch: Launch,
-    /// The library that `launch` points into.
-    _library: Library,
-}
-
-/// A launch.
-#[derive(Debug)]
-struct Pending {
-    program: Arc<EmulatedProgram>,
-    call: Call,
-    shared_bytes: u32,
-    seed: u32,
-    absent: u32,
-}
-
-/// The arguments of a launch, and the number of teams or blocks.
-#[derive(Debug)]
-enum Call {
-    Teams(Box<TeamArguments>, u32),
-    Grid(Vec<u64>, u32),
-}
-
-impl Pending {
-    fn run(&self) -> Result<(), CudaError> {
-        let &Self { ref program, ref call, shared_bytes, seed, absent } = self;
-        match (&program.launch, call) {
-            (Launch::Teams(launch), Call::Teams(arguments, teams)) => {
-                // SAFETY: the arguments have the layout of `team.h` and at least `teams` parts; by
-                // the contract of `Device` the source accesses only the memory that they name.
-                let missing =
-                    unsafe { launch(&raw const **arguments, *teams, shared_bytes, seed, absent) };
-                let (wave, place) = ((missing >> 32) as u32, missing as u32);
-                let Some(wave) = wave.checked_sub(1) else { return Ok(()) };
-                let why =
-                    format!("wave {wave} waits for element {place} of the arena, never written");
-                Err(CudaError::failed("a launch", why))
-            }
-            (Launch::Grid(launch), Call::Grid(arguments, blocks)) => {
-                // SAFETY: the arguments have the layout of the source's `Work`; by the contract of
-                // `Device` the source accesses only the memory that they name.
-                unsafe { launch(arguments.as_ptr(), *blocks, shared_bytes, seed, absent) };
-                Ok(())
-            }
-            _ => Err(CudaError::failed("a launch", "the program has another kernel")),
-        }
     }
 }
 

@@ -21,8 +21,7 @@ use super::update::{Changed, Changes};
 use super::weights::WeightLayout;
 use super::{CudaError, CudaOptions, DevicePrecision};
 
-pub(super) use flight::{Enqueued, Flight};
-pub(super) use state::{State, double};
+pub(super) use state::{Enqueued, Flight, State, double};
 
 /// The trained parameters of a program on a device. All forks of a backend share them.
 pub(super) struct Trained<D: Device> {
@@ -41,9 +40,15 @@ pub(super) struct Trained<D: Device> {
     packed: D::Memory,
     places: usize,
     options: CudaOptions,
-    /// The program of the last evaluation, its kernel, and the layout of its weights.
-    evaluated: Mutex<Option<(Arc<Program>, Arc<Pass<D>>, WeightLayout)>>,
+    evaluated: Mutex<Option<Evaluated<D>>>,
     state: Mutex<State<D>>,
+}
+
+/// The program of the last evaluation, its kernel, and the layout of its weights.
+struct Evaluated<D: Device> {
+    program: Arc<Program>,
+    pass: Arc<Pass<D>>,
+    layout: WeightLayout,
 }
 
 impl<D: Device> Trained<D> {
@@ -129,15 +134,16 @@ impl<D: Device> Trained<D> {
     ) -> Result<Arc<Loaded<D>>, BackendError> {
         let parameters = &parameters.for_network(program.network())?;
         let mut last = self.evaluated.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((of, pass, layout)) = &*last
-            && Arc::ptr_eq(of, program)
+        if let Some(last) = &*last
+            && Arc::ptr_eq(&last.program, program)
         {
-            let compiled = (device.clone(), program.clone(), pass.clone());
-            return Loaded::with_parameters(compiled, layout, parameters).map(Arc::new);
+            let compiled = (device.clone(), program.clone(), last.pass.clone());
+            return Loaded::with_parameters(compiled, &last.layout, parameters).map(Arc::new);
         }
         let of = (program.clone(), Way::Forward);
         let (loaded, layout) = Loaded::of(device.clone(), of, parameters, &self.options)?;
-        *last = Some((program.clone(), loaded.pass.clone(), layout));
+        let (program, pass) = (program.clone(), loaded.pass.clone());
+        *last = Some(Evaluated { program, pass, layout });
         Ok(Arc::new(loaded))
     }
 

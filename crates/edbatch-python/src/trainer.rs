@@ -1,12 +1,14 @@
 //! Trainers: losses, gradients and updates of the weights.
 
+mod running;
+
 use std::collections::BTreeMap;
 use std::mem;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use edbatch::models;
-use edbatch::runtime::{Gradient, StillWanted, try_memory};
+use edbatch::runtime::{Gradient, try_memory};
 use edbatch::{TrainError, TrainerOptions};
 use numpy::PyArray1;
 use pyo3::exceptions::PyValueError;
@@ -22,10 +24,10 @@ use crate::network::Network;
 use crate::optimizer::{Group, Optimizer};
 use crate::options::{Device, policy_of};
 use crate::packed::{self, Given, Packed};
-use crate::signals::{Signals, Stop};
 use crate::train_outcome::{TrainReport, failure, plain};
 use crate::weights::Weights;
 use crate::{arrays, exclusive};
+use running::until_a_signal;
 
 /// A network with its weights, which it trains on mini-batches.
 ///
@@ -76,21 +78,6 @@ impl Trainer {
         self.wirer.recycle(wired);
         done
     }
-}
-
-/// Runs a function without the interpreter. Fails with the exception of a signal, which ends the
-/// trainer's step.
-fn until_a_signal<R: Send>(
-    py: Python<'_>,
-    trainer: &mut edbatch::Trainer<Wired>,
-    run: impl Send + FnOnce(&mut edbatch::Trainer<Wired>) -> Result<R, TrainError>,
-) -> PyResult<Result<R, TrainError>> {
-    let signals = Arc::new(Signals::new(Stop::default()));
-    let asked = signals.clone();
-    trainer.set_still_wanted(Some(StillWanted::new(move || asked.go_on())));
-    let done = py.detach(|| run(trainer));
-    signals.raised()?;
-    Ok(done)
 }
 
 #[pymethods]
@@ -179,6 +166,25 @@ impl Trainer {
         let targets = targets_of(targets)?;
         let report = self.with(inputs, None, |trainer, inputs| trainer.train(inputs, &targets))?;
         Ok(report.into())
+    }
+
+    /// Trains on mini-batches in order: pairs of inputs and targets, as for `train`. Returns their
+    /// reports, which `each`, a function, also gets one by one; if it returns False, that ends it.
+    /// A loop over `train` has the same weights and reports.
+    ///
+    /// On a device, inputs are wired on the calling thread, and decided on as many others as the
+    /// trainer has `threads`, while the device runs earlier mini-batches. So a few are read ahead,
+    /// and when `each` ends it, one more mini-batch may have begun; its report follows.
+    ///
+    /// Raises like `train`, and whatever `mini_batches` and `each` raise. The mini-batches before
+    /// have been trained on then, and later ones have not.
+    #[pyo3(signature = (mini_batches, /, each=None))]
+    fn train_each(
+        &self,
+        mini_batches: &Bound<'_, PyAny>,
+        each: Option<Py<PyAny>>,
+    ) -> PyResult<Vec<TrainReport>> {
+        running::train_each(self, mini_batches, each.as_ref())
     }
 
     /// Adds the gradients of `weight` times the sum of all cross-entropies to the gradients of

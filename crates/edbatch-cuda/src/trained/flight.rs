@@ -1,37 +1,12 @@
 //! Steps whose launches have been enqueued.
 
-use std::sync::Arc;
-use std::time::Instant;
-
 use edbatch_runtime::{BackendError, StepResult, StepTimes};
 
-use super::state::State;
+use super::state::{Enqueued, State};
 use crate::device::Device;
-use crate::pass::Placed;
-
-/// A step that has been enqueued.
-pub(crate) struct Flight<D: Device> {
-    /// The number of its last launch, and the [turn](super::state::Turn) of its lists.
-    pub(crate) last: u32,
-    pub(crate) turn: usize,
-    pub(crate) slots: Vec<usize>,
-    /// The placements that its launches read.
-    pub(crate) _placed: [Arc<Placed<D>>; 2],
-    pub(crate) began: Instant,
-    pub(crate) has_update: bool,
-    /// The number of terms of its loss; and the loss, unless it has parts.
-    pub(crate) terms: u64,
-    pub(crate) loss: Option<f64>,
-}
-
-/// A step without a result yet, or its result.
-pub(crate) enum Enqueued<D: Device> {
-    Runs(Flight<D>),
-    Ended(Result<StepResult, BackendError>),
-}
 
 impl<D: Device> State<D> {
-    /// Waits for the oldest step and returns its result; or if there is none, the error of a step
+    /// Waits for the oldest step and returns its result. Without steps, returns the error of one
     /// that could not be enqueued.
     pub(crate) fn collect(&mut self) -> Result<Option<StepResult>, BackendError> {
         if let Some(Enqueued::Runs(_)) = self.enqueued.front() {

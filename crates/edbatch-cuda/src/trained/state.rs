@@ -3,15 +3,16 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread;
+use std::time::Instant;
 
 use edbatch_graph::ParameterId;
 use edbatch_layout::Plan;
-use edbatch_runtime::{BackendError, NotFiniteIn};
+use edbatch_runtime::{BackendError, NotFiniteIn, StepResult};
 
-use super::flight::Enqueued;
 use crate::CudaError;
 use crate::device::{AHEAD_BYTES, Device, MemorySide};
 use crate::memory::Buffer;
+use crate::pass::Placed;
 use crate::slot::Slot;
 use crate::sums::{Added, Lists, SumTable, TotalList};
 use crate::team_pool::Held;
@@ -21,8 +22,7 @@ pub(crate) struct State<D: Device> {
     /// `Stage` of `kernels/stage.h`, and the number of the last launch that ended well.
     pub(crate) stage: D::Memory,
     pub(crate) number: u32,
-    /// What a step has of its own: steps take turns, so that one can be enqueued while the step
-    /// before it runs.
+    /// Steps use these in turn, so that one can be enqueued while another runs.
     pub(crate) turns: [Turn<D>; 2],
     pub(crate) turn: usize,
     /// The steps whose results are still wanted, oldest first, and the teams of those that run.
@@ -48,7 +48,7 @@ pub(crate) struct State<D: Device> {
     pub(crate) squared_norm: f64,
 }
 
-/// What a step has of its own while it runs.
+/// The lists of a step and its message to the host.
 pub(crate) struct Turn<D: Device> {
     /// `Result` of `kernels/stage.h`.
     pub(crate) result: D::Memory,
@@ -56,6 +56,27 @@ pub(crate) struct Turn<D: Device> {
     pub(crate) uploaded: [ListMemory<D>; 4],
     /// The adjoints of rows of tables.
     pub(crate) slot: Slot<D>,
+}
+
+/// A step that has been enqueued.
+pub(crate) struct Flight<D: Device> {
+    /// The number of its last launch, and the [turn](Turn) of its lists.
+    pub(crate) last: u32,
+    pub(crate) turn: usize,
+    pub(crate) slots: Vec<usize>,
+    /// The placements that its launches read.
+    pub(crate) _placed: [Arc<Placed<D>>; 2],
+    pub(crate) began: Instant,
+    pub(crate) has_update: bool,
+    /// The number of terms of its loss; and the loss, unless it has parts.
+    pub(crate) terms: u64,
+    pub(crate) loss: Option<f64>,
+}
+
+/// A step without a result yet, or its result.
+pub(crate) enum Enqueued<D: Device> {
+    Runs(Flight<D>),
+    Ended(Result<StepResult, BackendError>),
 }
 
 /// The words of `Stage`, the index of nothing in it, and the words of `Result`.

@@ -511,6 +511,12 @@ class Trainer:
     def train(
         self, inputs: Iterable[Any], targets: Iterable[npt.ArrayLike], /
     ) -> TrainReport: ...
+    def train_each(
+        self,
+        mini_batches: Iterable[tuple[Iterable[Any], Iterable[npt.ArrayLike]]],
+        /,
+        each: Callable[[TrainReport], object] | None = None,
+    ) -> list[TrainReport]: ...
     def accumulate(
         self, inputs: Iterable[Any], targets: Iterable[npt.ArrayLike], /, weight: float = 1.0
     ) -> tuple[float, int]: ...

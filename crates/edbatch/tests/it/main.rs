@@ -11,6 +11,7 @@ mod circles;
 mod compiled;
 mod curves;
 #[cfg(feature = "cuda")]
+#[cfg(feature = "cuda")]
 mod device_ahead;
 mod device_edges;
 #[cfg(feature = "cuda")]

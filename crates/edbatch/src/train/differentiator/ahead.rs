@@ -33,7 +33,7 @@ struct Job<B> {
     time: Duration,
 }
 
-/// What a thread reads that decides mini-batches.
+/// A model and a program, to decide mini-batches.
 struct Decider<'a, M> {
     model: &'a M,
     program: &'a Program,
@@ -120,7 +120,8 @@ impl<B> Queue<B> {
             if let Some(index) = state.decided.iter().position(|job| job.number == number) {
                 return Some(state.decided.swap_remove(index));
             }
-            if let Some(mut job) = state.waiting.pop_front_if(|job| job.number == number) {
+            let is_next = state.waiting.front().is_some_and(|job| job.number == number);
+            if is_next && let Some(mut job) = state.waiting.pop_front() {
                 drop(state);
                 decide(&mut job);
                 return Some(job);

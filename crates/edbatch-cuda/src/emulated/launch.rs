@@ -1,0 +1,76 @@
+//! Launches of compiled kernels on the host.
+
+use std::sync::Arc;
+
+use libloading::Library;
+
+use crate::CudaError;
+use crate::device::TeamArguments;
+
+/// `plan_kernel` of `kernels/team.h` on the host. Parameters: arguments, teams, bytes of shared
+/// memory per block, seed, and the block that never arrives at its barrier, or the largest number.
+/// Returns 0; or, if a block waits for a float that no block writes, its wave + 1 in the upper
+/// half, and the float's place in the arena.
+type LaunchTeams = unsafe extern "C" fn(*const TeamArguments, u32, u32, u32, u32) -> u64;
+
+/// `grid_kernel` of `kernels/grid.h` on the host. Parameters: arguments, blocks, bytes of shared
+/// memory per block, seed, and the block that never ends.
+type LaunchGrid = unsafe extern "C" fn(*const u64, u32, u32, u32, u32);
+
+/// The function of a kernel.
+#[derive(Debug)]
+pub(super) enum Launch {
+    Teams(LaunchTeams),
+    Grid(LaunchGrid),
+}
+
+/// A kernel compiled for the host, in a loaded library.
+#[derive(Debug)]
+pub(crate) struct EmulatedProgram {
+    pub(super) launch: Launch,
+    /// The library that `launch` points into.
+    pub(super) _library: Library,
+}
+
+/// A launch.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) program: Arc<EmulatedProgram>,
+    pub(super) call: Call,
+    pub(super) shared_bytes: u32,
+    pub(super) seed: u32,
+    pub(super) absent: u32,
+}
+
+/// The arguments of a launch, and the number of teams or blocks.
+#[derive(Debug)]
+pub(super) enum Call {
+    Teams(Box<TeamArguments>, u32),
+    Grid(Vec<u64>, u32),
+}
+
+impl Pending {
+    pub(super) fn run(&self) -> Result<(), CudaError> {
+        let &Self { ref program, ref call, shared_bytes, seed, absent } = self;
+        match (&program.launch, call) {
+            (Launch::Teams(launch), Call::Teams(arguments, teams)) => {
+                // SAFETY: the arguments have the layout of `team.h` and at least `teams` parts; by
+                // the contract of `Device` the source accesses only the memory that they name.
+                let missing =
+                    unsafe { launch(&raw const **arguments, *teams, shared_bytes, seed, absent) };
+                let (wave, place) = ((missing >> 32) as u32, missing as u32);
+                let Some(wave) = wave.checked_sub(1) else { return Ok(()) };
+                let why =
+                    format!("wave {wave} waits for element {place} of the arena, never written");
+                Err(CudaError::failed("a launch", why))
+            }
+            (Launch::Grid(launch), Call::Grid(arguments, blocks)) => {
+                // SAFETY: the arguments have the layout of the source's `Work`; by the contract of
+                // `Device` the source accesses only the memory that they name.
+                unsafe { launch(arguments.as_ptr(), *blocks, shared_bytes, seed, absent) };
+                Ok(())
+            }
+            _ => Err(CudaError::failed("a launch", "the program has another kernel")),
+        }
+    }
+}
