@@ -39,6 +39,7 @@ impl<D: Device> Cuda<D> {
         let trained = self.trained();
         // Results of steps ahead that the caller has not taken are lost.
         trained.state().enqueued.clear();
+        trained.state().give_up();
         if let Err(error) = self.enqueue(step) {
             trained.state_ahead().failed = Some(error);
         }
@@ -246,10 +247,7 @@ impl<D: Device> Cuda<D> {
         }
         let mut held = match state.held.take() {
             Some(held) => held,
-            None => {
-                let device = loaded.device.clone();
-                device.team_pool().hold(device.clone(), &slices, step.parts.len())?
-            }
+            None => device.team_pool().hold(loaded.device.clone(), &slices, step.parts.len())?,
         };
         let stage = device.address(&state.stage);
         let mut run = |state: &mut State<D>, kernel: &_, parts: &[TeamPart]| {

@@ -26,6 +26,7 @@ impl<D: Device> Cuda<D> {
     pub(super) fn run_trained(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
         let loaded = self.loaded.clone();
         let (device, placed, trained) = (&*loaded.device, loaded.placed(), self.trained());
+        trained.state_ahead().settle();
         let is_kept = |slot: usize| parts.iter().all(|part| part.slot != slot);
         let kept = self.slots.iter().enumerate().filter(|&(slot, _)| is_kept(slot));
         let first = kept.map(|(_, slot)| slot.span.end).max().unwrap_or(0);

@@ -22,12 +22,7 @@ impl<D: Device> State<D> {
     /// Returns the error of a step that could not be enqueued, after its launches have ended.
     pub(crate) fn give_up(&mut self) -> Option<BackendError> {
         let error = self.failed.take()?;
-        if let Some(held) = self.held.take() {
-            let device = held.device().clone();
-            drop(held);
-            // An error is not reported, as the step's own error is.
-            let _ = self.reset(&device, 0.0);
-        }
+        self.settle();
         Some(error)
     }
 
@@ -51,10 +46,16 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Waits for all steps.
+    /// Waits for all steps, and for the launches of one that could not be enqueued.
     pub(crate) fn settle(&mut self) {
         while matches!(self.enqueued.back(), Some(Enqueued::Runs(_))) {
             self.settle_next();
+        }
+        if let Some(held) = self.held.take() {
+            let device = held.device().clone();
+            drop(held);
+            // An error is not reported, as the step's own error is.
+            let _ = self.reset(&device, 0.0);
         }
     }
 

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::mem;
 use std::ops::ControlFlow;
 use std::slice;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -61,84 +62,59 @@ impl<M: Model> Decider<'_, M> {
     }
 }
 
-/// The mini-batches between the caller's thread and those that decide.
-struct Queue<B> {
-    state: Mutex<State<B>>,
-    changed: Condvar,
-}
-
-struct State<B> {
-    /// Those that no thread has begun, in order, and those that are decided, in any order.
-    waiting: VecDeque<Job<B>>,
-    decided: Vec<Job<B>>,
-    is_over: bool,
-}
-
-impl<B> Queue<B> {
-    fn new() -> Self {
-        let state = State { waiting: VecDeque::new(), decided: Vec::new(), is_over: false };
-        Self { state: Mutex::new(state), changed: Condvar::new() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<B>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait<'a>(&self, state: MutexGuard<'a, State<B>>) -> MutexGuard<'a, State<B>> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn push(&self, job: Job<B>) {
-        self.lock().waiting.push_back(job);
-        self.changed.notify_all();
-    }
-
-    /// Decides mini-batches until the end.
-    fn help(&self, decide: impl Fn(&mut Job<B>)) {
-        let _end = End(self);
-        let mut state = self.lock();
-        while !state.is_over {
-            state = match state.waiting.pop_front() {
-                None => self.wait(state),
-                Some(mut job) => {
-                    drop(state);
-                    decide(&mut job);
-                    let mut state = self.lock();
-                    state.decided.push(job);
-                    self.changed.notify_all();
-                    state
-                }
-            };
-        }
-    }
-
-    /// Returns a mini-batch once it is decided: by the caller, if no other thread has begun it.
-    /// `None` if a thread that decides has panicked.
-    fn take(&self, number: u64, decide: impl Fn(&mut Job<B>)) -> Option<Job<B>> {
-        let mut state = self.lock();
-        while !state.is_over {
-            if let Some(index) = state.decided.iter().position(|job| job.number == number) {
-                return Some(state.decided.swap_remove(index));
-            }
-            let is_next = state.waiting.front().is_some_and(|job| job.number == number);
-            if is_next && let Some(mut job) = state.waiting.pop_front() {
-                drop(state);
-                decide(&mut job);
-                return Some(job);
-            }
-            state = self.wait(state);
-        }
-        None
+/// Decides mini-batches until there are no more. If it panics, sends `None`.
+fn help<B>(
+    jobs: &Mutex<Receiver<Job<B>>>,
+    done: Sender<Option<Job<B>>>,
+    decide: impl Fn(&mut Job<B>),
+) {
+    let done = Done(done);
+    let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+    while let Ok(mut job) = next() {
+        decide(&mut job);
+        // After an early end, nobody receives it.
+        let _ = done.0.send(Some(job));
     }
 }
 
-/// Ends a queue, also when its thread panics.
-struct End<'a, B>(&'a Queue<B>);
+struct Done<B>(Sender<Option<Job<B>>>);
 
-impl<B> Drop for End<'_, B> {
+impl<B> Drop for Done<B> {
     fn drop(&mut self) {
-        self.0.lock().is_over = true;
-        self.0.changed.notify_all();
+        if thread::panicking() {
+            let _ = self.0.send(None);
+        }
+    }
+}
+
+/// The caller's side of the threads that decide, or a function that decides at once.
+struct Deciders<'a, B> {
+    jobs: Sender<Job<B>>,
+    done: Receiver<Option<Job<B>>>,
+    /// Decided mini-batches, in any order.
+    decided: Vec<Job<B>>,
+    at_once: Option<&'a dyn Fn(&mut Job<B>)>,
+}
+
+impl<B> Deciders<'_, B> {
+    fn push(&mut self, mut job: Job<B>) {
+        match self.at_once {
+            Some(decide) => {
+                decide(&mut job);
+                self.decided.push(job);
+            }
+            None => self.jobs.send(job).expect("the receiver exists until the end"),
+        }
+    }
+
+    /// Returns a mini-batch once it is decided. `None` if a thread has panicked.
+    fn take(&mut self, number: u64) -> Option<Job<B>> {
+        loop {
+            if let Some(index) = self.decided.iter().position(|job| job.number == number) {
+                return Some(self.decided.swap_remove(index));
+            }
+            self.decided.push(self.done.recv().ok()??);
+        }
     }
 }
 
@@ -189,16 +165,21 @@ impl<M: Model> Differentiator<M> {
             updater,
             begun: VecDeque::new(),
         };
-        let queue = Queue::new();
         let decide = |job: &mut Job<Batch<I, T>>| decider.decide(job);
+        let ((jobs, to_decide), (of_threads, done)) = (mpsc::channel(), mpsc::channel());
+        let to_decide = Mutex::new(to_decide);
         let ended = thread::scope(|scope| {
-            let _end = End(&queue);
+            let mut at_once: Option<&dyn Fn(&mut _)> = Some(&decide);
             for number in 0..if threads > 1 { threads } else { 0 } {
+                let (to_decide, of_threads) = (&to_decide, of_threads.clone());
                 let thread = thread::Builder::new().name(format!("decider {number}"));
+                let started =
+                    thread.spawn_scoped(scope, move || help(to_decide, of_threads, decide));
                 // If the system starts no thread, the caller decides.
-                let _ = thread.spawn_scoped(scope, || queue.help(decide));
+                at_once = at_once.filter(|_| started.is_err());
             }
-            running.run(&queue, mini_batches, (threads as u64 + 1, decide), each)
+            let deciders = Deciders { jobs, done, decided: Vec::new(), at_once };
+            running.run(deciders, mini_batches, threads as u64 + 1, each)
         });
         match ended {
             Ok(()) => Ok(()),
@@ -233,9 +214,9 @@ impl<I, T> Running<'_, Batch<I, T>> {
     /// Runs mini-batches in order, while up to `ahead` others are decided.
     fn run(
         &mut self,
-        queue: &Queue<Batch<I, T>>,
+        mut deciders: Deciders<'_, Batch<I, T>>,
         mini_batches: impl Iterator<Item = Batch<I, T>>,
-        (ahead, decide): (u64, impl Fn(&mut Job<Batch<I, T>>)),
+        ahead: u64,
         mut each: impl FnMut(TrainReport) -> ControlFlow<()>,
     ) -> Result<(), Failure<Batch<I, T>>> {
         let mut mini_batches = mini_batches.fuse();
@@ -251,12 +232,12 @@ impl<I, T> Running<'_, Batch<I, T>> {
                     last => self.passes.remove(last - 1),
                 };
                 let (decided, time) = (Ok(()), Duration::ZERO);
-                queue.push(Job { number: read, batch, pass, decided, time });
+                deciders.push(Job { number: read, batch, pass, decided, time });
                 read += 1;
             }
             let mut job = None;
             if ended.is_none() && next < read {
-                let Some(taken) = queue.take(next, &decide) else { return Ok(()) };
+                let Some(taken) = deciders.take(next) else { return Ok(()) };
                 next += 1;
                 match taken.decided {
                     Ok(()) => job = Some(taken),
