@@ -1,7 +1,7 @@
 //! Parts that verify and measure a CUDA device.
 //!
-//! Each part returns findings. `verify` comes before everything that is timed. Throughput on a
-//! device is measured like any other [system](crate::measure::systems).
+//! Each part returns findings. `verify` and `verify-training` come before everything that is
+//! timed. Throughput on a device is measured like any other [system](crate::measure::systems).
 
 pub(crate) mod experiment;
 mod latencies;
@@ -12,6 +12,7 @@ mod sanitize;
 mod stress;
 mod subject;
 mod verify;
+mod verify_training;
 mod waves;
 
 use std::time::Instant;
@@ -23,6 +24,7 @@ use crate::measure::gpu::probe::probe;
 use crate::measure::gpu::sanitize::sanitize;
 use crate::measure::gpu::stress::stress;
 use crate::measure::gpu::verify::verify;
+use crate::measure::gpu::verify_training::verify_training;
 use crate::measure::gpu::waves::waves;
 use crate::measure::options::{Options, Part};
 use crate::record::finding::{Finding, Outcome};
@@ -46,6 +48,7 @@ pub fn findings(
         (Part::Verify, _) => {
             Ok(verify(device, &options.models, options.networks(), until, progress))
         }
+        (Part::VerifyTraining, _) => Ok(verify_training(device, &options.models, until, progress)),
         (Part::Stress, _) => match workloads.first() {
             Some(first) => {
                 let hidden = options.hidden(first)[0];

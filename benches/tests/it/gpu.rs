@@ -69,6 +69,8 @@ fn a_rehearsal_writes_figures_for_every_part() {
     // Without AVX2 or NEON the processor computes other bits, and verify is skipped.
     let verified = of("verify", Outcome::Passed) + 2 * of("verify", Outcome::Skipped);
     assert_eq!((verified, of("stress", Outcome::Passed)), (2, 1), "{printed}");
+    let trained = [Outcome::Passed, Outcome::Skipped].map(|it| of("verify-training", it));
+    assert_eq!(trained.iter().sum::<usize>(), 1, "{printed}");
     // Each shape, or those that the time has sufficed for.
     let [passed, stopped, skipped] =
         [Outcome::Passed, Outcome::Stopped, Outcome::Skipped].map(|it| of("waves", it));

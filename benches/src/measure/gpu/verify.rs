@@ -1,6 +1,7 @@
 //! The part `verify`: the device computes the processor's bits, for all goldens and for random
 //! networks. TF32 results are close to them.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,10 +40,32 @@ pub(super) fn verify(
     until: Instant,
     mut progress: impl FnMut(&str),
 ) -> Vec<Finding> {
-    let finding = |what: &str, outcome, note: String| Finding::new("verify", what, outcome, note);
+    let mut findings =
+        match of_goldens("verify", models, until, &mut progress, |folder| golden(device, folder)) {
+            ControlFlow::Continue(findings) => findings,
+            ControlFlow::Break(findings) => return findings,
+        };
+    if networks > 0 {
+        progress("random networks");
+        let (outcome, note) = random_networks(device, networks, until);
+        findings.push(Finding::new("verify", "random networks", outcome, note));
+    }
+    findings
+}
+
+/// Compares models by a function of a golden's folder. Breaks with what there is if nothing can be
+/// compared, or no time is left.
+pub(super) fn of_goldens(
+    part: &str,
+    models: &[String],
+    until: Instant,
+    mut progress: impl FnMut(&str),
+    compare: impl Fn(&Path) -> Result<String, Failure>,
+) -> ControlFlow<Vec<Finding>, Vec<Finding>> {
+    let finding = |what: &str, outcome, note: String| Finding::new(part, what, outcome, note);
     if Level::detect() == Level::Portable {
         let note = "this processor does not fuse multiplications and additions, but a device does";
-        return vec![finding("verify", Outcome::Skipped, note.into())];
+        return ControlFlow::Break(vec![finding(part, Outcome::Skipped, note.into())]);
     }
     let mut findings = Vec::new();
     for name in ModelName::ALL.map(ModelName::name) {
@@ -52,22 +75,17 @@ pub(super) fn verify(
         let what = format!("golden {name}");
         if Instant::now() >= until {
             findings.push(finding(&what, Outcome::Stopped, "the time was over".into()));
-            return findings;
+            return ControlFlow::Break(findings);
         }
         progress(&what);
-        let (outcome, note) = match golden(device, &assets::goldens().join(name)) {
+        let (outcome, note) = match compare(&assets::goldens().join(name)) {
             Ok(note) => (Outcome::Passed, note),
             Err(failure) if is_no_compiler(&*failure) => (Outcome::Skipped, failure.to_string()),
             Err(failure) => (Outcome::Failed, failure.to_string()),
         };
         findings.push(finding(&what, outcome, note));
     }
-    if networks > 0 {
-        progress("random networks");
-        let (outcome, note) = random_networks(device, networks, until);
-        findings.push(finding("random networks", outcome, note));
-    }
-    findings
+    ControlFlow::Continue(findings)
 }
 
 /// Compares a golden model's results in all variants with the CPU's. Returns a description.
