@@ -118,8 +118,8 @@ pub(crate) struct Train {
     /// Policy that chooses which kind of node runs next, as for `edbatch infer`.
     #[arg(long, value_name = "P", default_value = "auto", value_parser = auto_or_policy)]
     policy: Auto<PolicyChoice>,
-    /// Number of threads that share each mini-batch. By default the number of cores; 1 with
-    /// --memory.
+    /// Number of threads that share each mini-batch, or prepare mini-batches for a device. By
+    /// default the number of cores; 1 with --memory.
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
     threads: Option<usize>,
     /// Memory limit for weights and for the values of a part of a mini-batch. Larger mini-batches

@@ -62,7 +62,7 @@ impl<M: Model> Decider<'_, M> {
     }
 }
 
-/// Decides mini-batches until there are no more. If it panics, sends `None`.
+/// Decides mini-batches until the caller sends no more. If it panics, sends `None`.
 fn help<B>(
     jobs: &Mutex<Receiver<Job<B>>>,
     done: Sender<Option<Job<B>>>,
@@ -72,7 +72,7 @@ fn help<B>(
     let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
     while let Ok(mut job) = next() {
         decide(&mut job);
-        // After an early end, nobody receives it.
+        // The caller may have ended early.
         let _ = done.0.send(Some(job));
     }
 }
