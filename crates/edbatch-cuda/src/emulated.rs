@@ -56,7 +56,7 @@ pub(crate) struct Emulated {
     max_bytes: AtomicUsize,
     allocations: AtomicUsize,
     /// The launches that have not run yet, if they run late.
-    late: Mutex<Option<VecDeque<Pending>>>,
+    late: Mutex<Option<VecDeque<Pending<'static>>>>,
 }
 
 /// The value of `absent` if every block ends.
@@ -157,7 +157,7 @@ impl Emulated {
         self.late().as_ref().map_or(0, VecDeque::len)
     }
 
-    fn late(&self) -> MutexGuard<'_, Option<VecDeque<Pending>>> {
+    fn late(&self) -> MutexGuard<'_, Option<VecDeque<Pending<'static>>>> {
         self.late.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -165,16 +165,16 @@ impl Emulated {
     fn launch(
         &self,
         program: &Arc<EmulatedProgram>,
-        call: Call,
+        call: Call<'_>,
         shared_bytes: usize,
     ) -> Result<(), CudaError> {
         let ((seed, absent), program) = (self.next_launch(), program.clone());
         let launch = Pending { program, call, shared_bytes: shared_bytes as u32, seed, absent };
-        match &mut *self.late() {
-            Some(late) => late.push_back(launch),
-            None => return launch.run(),
+        if let Some(late) = &mut *self.late() {
+            late.push_back(launch.into_owned());
+            return Ok(());
         }
-        Ok(())
+        launch.run()
     }
 
     /// Runs the first of the late launches. Returns false if there is none.
@@ -340,7 +340,11 @@ impl Device for Emulated {
         let (blocks, sms) = (teams * arguments.blocks as usize, sms as usize);
         CudaError::check_range("blocks that run at the same time", sms, blocks)?;
         CudaError::check_range("bytes of shared memory", max, shared_bytes)?;
-        self.launch(program, Call::Teams(Box::new(*arguments), teams as u32), shared_bytes)
+        self.launch(
+            program,
+            Call::Teams(slice::from_ref(arguments).into(), teams as u32),
+            shared_bytes,
+        )
     }
 
     fn launch_grid(
@@ -356,7 +360,7 @@ impl Device for Emulated {
             self.properties.shared_bytes,
             shared_bytes,
         )?;
-        self.launch(program, Call::Grid(arguments.to_vec(), blocks as u32), shared_bytes)
+        self.launch(program, Call::Grid(arguments.into(), blocks as u32), shared_bytes)
     }
 
     fn is_idle(&self, _stream: usize) -> Result<bool, CudaError> {

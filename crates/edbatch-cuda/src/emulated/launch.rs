@@ -1,5 +1,6 @@
 //! Launches of compiled kernels on the host.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use libloading::Library;
@@ -34,9 +35,9 @@ pub(crate) struct EmulatedProgram {
 
 /// A launch.
 #[derive(Debug)]
-pub(super) struct Pending {
+pub(super) struct Pending<'a> {
     pub(super) program: Arc<EmulatedProgram>,
-    pub(super) call: Call,
+    pub(super) call: Call<'a>,
     pub(super) shared_bytes: u32,
     pub(super) seed: u32,
     pub(super) absent: u32,
@@ -44,12 +45,21 @@ pub(super) struct Pending {
 
 /// The arguments of a launch, and the number of teams or blocks.
 #[derive(Debug)]
-pub(super) enum Call {
-    Teams(Box<TeamArguments>, u32),
-    Grid(Vec<u64>, u32),
+pub(super) enum Call<'a> {
+    Teams(Cow<'a, [TeamArguments]>, u32),
+    Grid(Cow<'a, [u64]>, u32),
 }
 
-impl Pending {
+impl Pending<'_> {
+    /// Returns the launch with copies of its arguments.
+    pub(super) fn into_owned(self) -> Pending<'static> {
+        let call = match self.call {
+            Call::Teams(arguments, teams) => Call::Teams(Cow::Owned(arguments.into_owned()), teams),
+            Call::Grid(arguments, blocks) => Call::Grid(Cow::Owned(arguments.into_owned()), blocks),
+        };
+        Pending { call, ..self }
+    }
+
     pub(super) fn run(&self) -> Result<(), CudaError> {
         let &Self { ref program, ref call, shared_bytes, seed, absent } = self;
         match (&program.launch, call) {
@@ -57,7 +67,7 @@ impl Pending {
                 // SAFETY: the arguments have the layout of `team.h` and at least `teams` parts; by
                 // the contract of `Device` the source accesses only the memory that they name.
                 let missing =
-                    unsafe { launch(&raw const **arguments, *teams, shared_bytes, seed, absent) };
+                    unsafe { launch(arguments.as_ptr(), *teams, shared_bytes, seed, absent) };
                 let (wave, place) = ((missing >> 32) as u32, missing as u32);
                 let Some(wave) = wave.checked_sub(1) else { return Ok(()) };
                 let why =
