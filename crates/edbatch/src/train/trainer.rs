@@ -167,9 +167,11 @@ impl<M: Model> Trainer<M> {
         let Self { differentiator, updater, .. } = self;
         let mut mini_batches = mini_batches.into_iter();
         if differentiator.runs_ahead() {
+            let updates = updater.steps;
             let done = differentiator.train_ahead(updater, mini_batches, each);
             differentiator.or_clear(done)?;
-            return differentiator.forget_old_values();
+            let has_updated = self.updates() > updates;
+            return if has_updated { self.differentiator.forget_old_values() } else { Ok(()) };
         }
         let ended = mini_batches.try_for_each(|(inputs, targets)| {
             match self.train(inputs.as_ref(), targets.as_ref()).map(&mut each) {

@@ -23,6 +23,8 @@ fn train_each_has_the_bits_of_train() {
         let train_each = |trainer: &mut Trainer<_>| {
             // Masks depend on the inputs before them.
             trainer.accumulate(&inputs[..1], &targets[..1], 1.0).unwrap();
+            // Without mini-batches, nothing changes.
+            trainer.train_each(batches().into_iter().take(0), |_| panic!("a report")).unwrap();
             let mut reports = Vec::new();
             let ended = trainer.train_each(batches(), |report| {
                 reports.push((report.loss.to_bits(), report.gradient_norm.to_bits(), report.terms));

@@ -1,7 +1,6 @@
 //! Mini-batches that are wired, scheduled and planned while earlier ones run.
 
 use std::collections::VecDeque;
-use std::mem;
 use std::ops::ControlFlow;
 use std::slice;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -147,7 +146,7 @@ impl<M: Model> Differentiator<M> {
         self.forward = 0;
         self.set = None;
         let steps = updater.steps;
-        let accumulated = mem::take(&mut self.accumulated);
+        let accumulated = self.accumulated;
         let decider = Decider {
             model: &self.model,
             program: &self.program,
@@ -186,7 +185,9 @@ impl<M: Model> Differentiator<M> {
             Err(Failure::Error(error)) => Err(error),
             Err(Failure::NotFinite(NotFiniteIn::Input(input), job)) => {
                 let (input, step) = (input as usize, steps + job.number);
-                self.accumulated = if job.number == 0 { accumulated } else { 0 };
+                if job.number > 0 {
+                    self.accumulated = 0;
+                }
                 let call = self.not_finite_call(job.batch.0.as_ref(), input, step);
                 Err(TrainError::NotFiniteLoss { input, call })
             }
