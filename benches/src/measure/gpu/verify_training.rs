@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_wrong_gradient_and_a_wrong_moment_are_named() {
-        let loaded = load(&assets::goldens().join("tree_lstm")).unwrap();
+        let loaded = load(assets::goldens().join("tree_lstm")).unwrap();
         let inputs = loaded.folder.inputs(&loaded.folder.input()).unwrap();
         let inputs: Vec<_> = inputs.take(2).map(Result::unwrap).collect();
         let new = || Trainer::new(loaded.model.clone(), loaded.parameters.clone()).unwrap();

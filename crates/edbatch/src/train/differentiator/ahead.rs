@@ -86,13 +86,15 @@ impl<B> Drop for Done<B> {
     }
 }
 
+type Decide<'a, B> = dyn Fn(&mut Job<B>) + 'a;
+
 /// The caller's side of the threads that decide, or a function that decides at once.
 struct Deciders<'a, B> {
     jobs: Sender<Job<B>>,
     done: Receiver<Option<Job<B>>>,
     /// Decided mini-batches, in any order.
     decided: Vec<Job<B>>,
-    at_once: Option<&'a dyn Fn(&mut Job<B>)>,
+    at_once: Option<&'a Decide<'a, B>>,
 }
 
 impl<B> Deciders<'_, B> {
@@ -168,7 +170,7 @@ impl<M: Model> Differentiator<M> {
         let ((jobs, to_decide), (of_threads, done)) = (mpsc::channel(), mpsc::channel());
         let to_decide = Mutex::new(to_decide);
         let ended = thread::scope(|scope| {
-            let mut at_once: Option<&dyn Fn(&mut _)> = Some(&decide);
+            let mut at_once: Option<&Decide<'_, _>> = Some(&decide);
             for number in 0..if threads > 1 { threads } else { 0 } {
                 let (to_decide, of_threads) = (&to_decide, of_threads.clone());
                 let thread = thread::Builder::new().name(format!("decider {number}"));
