@@ -27,9 +27,9 @@ use crate::{Failure, root};
 /// tiles. 12 let a job have tiles of several shapes. 3,944 are for training on
 /// devices: waves, phases and kernels of adjoints, the order of gradients, of a norm and of a
 /// logarithm; then losses, sums, totals and updates with their lists, steps as chains of launches,
-/// state and its errors, and the options of the command and of Python. 1,021
+/// state and its errors, and the options of the command and of Python. 1,012
 /// more are steps that are enqueued ahead, and trainers that decide ahead.
-const MAX_LIBRARIES: usize = 81_904;
+const MAX_LIBRARIES: usize = 81_895;
 
 /// The limit for `benches`, so that the measurements stay much smaller than the libraries. The
 /// store of its plain backend, which sessions need, has 45 lines. 480 are predictions of a device,
@@ -43,9 +43,9 @@ const MAX_BENCHES: usize = 14_293;
 /// 831 are cells side by side and parts on devices, with their tests. 1,170 are predictions and
 /// parts of a device's time with their tests. 610 are waits for rows and large tiles with their
 /// tests, and 44 tiles of several shapes with theirs. 7,336 are for training on devices, with their
-/// tests. 1,566 are steps and trainers ahead and the
+/// tests. 1,548 are steps and trainers ahead and the
 /// verification of training, with their tests.
-const MAX_WORKSPACE: usize = 147_124;
+const MAX_WORKSPACE: usize = 147_106;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {

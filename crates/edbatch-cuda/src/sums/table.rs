@@ -9,7 +9,7 @@ use edbatch_runtime::{Contributors, Gradient};
 use crate::CudaError;
 
 /// The sums of a program, by number.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub(crate) struct SumTable {
     /// By forward cell, if it has an adjoint.
     pub(super) cells: Vec<Option<CellSums>>,
@@ -126,16 +126,7 @@ impl SumTable {
         let network = &training.network;
         let parameters = network.parameters();
         let contributors = Contributors::all(training);
-        let mut table = Self {
-            cells: Vec::new(),
-            sums: Vec::new(),
-            tables: Vec::new(),
-            of_initial: Vec::new(),
-            initial: Vec::new(),
-            fields: Vec::new(),
-            gradients: Vec::new(),
-            floats: 0,
-        };
+        let mut table = Self::default();
         for ((of, &is_trained), parameter) in
             contributors.iter().zip(&training.trained).zip(parameters)
         {
@@ -283,16 +274,7 @@ mod tests {
 
     #[test]
     fn places_do_not_wrap() {
-        let mut table = SumTable {
-            cells: Vec::new(),
-            sums: Vec::new(),
-            tables: Vec::new(),
-            of_initial: Vec::new(),
-            initial: Vec::new(),
-            fields: Vec::new(),
-            gradients: Vec::new(),
-            floats: 0,
-        };
+        let mut table = SumTable::default();
         let places = [5, 1 << 31, (1 << 31) - 64, 9, 1].map(|floats| table.take(floats));
         assert_eq!(places[..3], [0, 16, (1 << 31) + 16]);
         assert!(table.floats == MAX_FLOATS && places[3..].iter().all(|&place| place > 1 << 31));
