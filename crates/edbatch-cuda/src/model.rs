@@ -21,7 +21,7 @@ use super::phase_table::{PhaseTable, Way};
 use super::place::{Place, Placer};
 use super::shapes::{
     BARRIER, BYTES_OF_SM, EXACT_FUNCTIONS, FURTHER_TILE, LARGE_TILES, LARGE_WAVE, LAUNCH, SHAPES,
-    SMALL_COST, SMALL_WAVE, Shape, WAVE,
+    SMALL_COST, SMALL_WAVE, Shape, TileExtent, WAVE,
 };
 use super::unit_tile::UnitTile;
 
@@ -63,11 +63,9 @@ struct PhaseModel {
 #[derive(Clone, Debug)]
 struct UnitModel {
     place: Place,
-    /// The number of unit blocks, and the multiply-adds of one of them in a row.
+    /// The number of unit blocks, and the sizes of one of them.
     blocks: u32,
-    terms: u32,
-    /// True if thin tiles add the terms of two products in turn.
-    interleaved: bool,
+    extent: TileExtent,
 }
 
 /// The predicted work and time of launches on a device.
@@ -225,7 +223,8 @@ impl Placed {
                 let phase = &self.phases[number];
                 let own_slower = match &phase.unit {
                     Some(unit) => {
-                        rings |= self.unit_tiles(unit, calls, &mut own, to) == Shape::S4R8;
+                        let of_call = (calls, phase.bytes as f64);
+                        rings |= self.unit_tiles(unit, of_call, &mut own, to) == Shape::S4R8;
                         EXACT_FUNCTIONS
                     }
                     None => {
@@ -256,7 +255,7 @@ impl Placed {
     fn unit_tiles(
         &self,
         unit: &UnitModel,
-        calls: u32,
+        (calls, bytes): (u32, f64),
         own: &mut [Block],
         to: &mut Prediction,
     ) -> Shape {
@@ -267,8 +266,9 @@ impl Placed {
             let mut left = calls.saturating_sub(group * each).min(each);
             while left > 0 {
                 let (shape, most) = unit.place.chosen(left);
-                let cost = if unit.interleaved { shape.interleaved_cost() } else { shape.cost() };
-                let micros = f64::from(most * unit.terms) * f64::from(cost);
+                let count = left.min(most);
+                let bytes = bytes * f64::from(count) / f64::from(unit.blocks);
+                let micros = f64::from(shape.micros(unit.extent)) + bytes / BYTES_OF_SM;
                 for (slice, block) in (0..).zip(&mut *own) {
                     // As `Units` of `kernels/job.h`.
                     let all = slices.len() as u32;
@@ -276,7 +276,6 @@ impl Placed {
                     block.tiles += 1;
                     block.micros += f64::from(blocks) * micros;
                 }
-                let count = left.min(most);
                 let tiles = u64::from(slices.end - slices.start);
                 to.unit_tiles[shape as usize - 1] += tiles;
                 to.rows += tiles * u64::from(count);
@@ -315,8 +314,7 @@ impl Placed {
 
 impl UnitModel {
     fn new(place: Place, tile: &UnitTile) -> Self {
-        let interleaved = matches!(&*tile.products, [a, b] if a.depth == b.depth);
-        Self { place, blocks: tile.blocks(), terms: tile.width() * tile.depth(), interleaved }
+        Self { place, blocks: tile.blocks(), extent: tile.extent() }
     }
 }
 

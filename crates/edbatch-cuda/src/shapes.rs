@@ -11,11 +11,14 @@ pub const TILE: u32 = 16;
 pub const LARGE_TILE: u32 = 64;
 
 /// The sizes of a unit tile that decide about its shapes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct TileExtent {
-    /// The columns of a unit block, and the terms of all products.
+    /// The most columns of a unit block, the terms of all products, and the multiply-adds of a row.
     pub(crate) width: u32,
     pub(crate) depth: u32,
+    pub(crate) multiplies: u32,
+    /// The terms of products of which thin tiles add two at a time.
+    pub(crate) in_pairs: u32,
     /// True if the terms of each product are whole stages of a ring.
     pub(crate) has_rings: bool,
     /// The shapes that its kernel has.
@@ -51,8 +54,8 @@ const STAGES: (u32, u32) = (2, 5);
 /// The stages and the rows for which a team has room if it is not of the largest size.
 const ROOM: (u32, u32) = (4, 32);
 
-/// The maximum number of signatures that have unit tiles. With more than eight or nine tiles in a
-/// kernel, its registers are spilled.
+/// The maximum number of signatures that have unit tiles with products, and of those without. With
+/// more than eight or nine tiles in a kernel, its registers are spilled.
 pub(crate) const MAX_SIGNATURES: usize = 4;
 
 /// Returns the shapes that each unit tile of a kernel with this number of signatures has.
@@ -125,10 +128,19 @@ impl Shape {
         }
     }
 
-    /// Returns the time if a thin tile adds the terms of two products in turn. *Estimated*: the
-    /// prototype of P2R1 waited for two sums, each of all terms, at four cycles a term.
-    pub(crate) fn interleaved_cost(self) -> f32 {
-        if self == P2R1 { 7.1e-6 } else { self.cost() }
+    /// Returns the time of a tile in µs. The thinnest ones wait for sums, so columns that a product
+    /// lacks save no time, but two products at a time do. *Estimated*: the prototype of P2R1 waited
+    /// for two sums, each of all terms, at four cycles a term.
+    pub(crate) fn micros(self, tile: TileExtent) -> f32 {
+        const IN_PAIRS: f32 = 7.1e-6;
+        let of_row = match self {
+            P2R1 => {
+                let alone = (tile.depth - tile.in_pairs) as f32 * self.cost();
+                tile.width as f32 * (alone + tile.in_pairs as f32 * IN_PAIRS)
+            }
+            _ => tile.multiplies as f32 * self.cost(),
+        };
+        self.rows(tile) as f32 * of_row
     }
 }
 
@@ -198,7 +210,7 @@ pub(crate) fn fastest(tile: TileExtent, offered: &[Shape], all: u32) -> Option<V
         for rows in 1..all {
             let with = |&shape: &Shape| {
                 let most = shape.rows(tile);
-                let own = (most * tile.width * tile.depth) as f32 * shape.cost();
+                let own = shape.micros(tile);
                 match rows.checked_sub(most).filter(|&left| left > 0) {
                     None => Some((own, shape)),
                     Some(left) => {

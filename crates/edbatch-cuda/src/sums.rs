@@ -8,6 +8,8 @@ mod list;
 mod table;
 mod totals;
 
-pub(crate) use list::{Added, FIELD, Lists, ROW, TILE};
-pub(crate) use table::SumTable;
+pub(crate) use list::{Added, FIELD, Lists, ROW};
+#[cfg(test)]
+pub(crate) use table::tiles;
+pub(crate) use table::{SumTable, TILE};
 pub(crate) use totals::{Completed, TotalList};

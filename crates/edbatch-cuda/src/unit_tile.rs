@@ -3,7 +3,8 @@
 //! A phase qualifies if it consists of products and element-wise steps of the same number of units,
 //! a multiple of 16, of shares, and of copies, fills and reductions of arguments. Each product has
 //! at most four columns for each unit, and a depth that is a multiple of four and at least 64.
-//! Products of the same row count as one.
+//! Products of the same row count as one. Phases without products qualify if another phase of their
+//! cell has some, so that none of them waits at a barrier for the other.
 
 use std::ops::Range;
 
@@ -28,7 +29,7 @@ pub(crate) struct UnitTile {
     pub(crate) phase: usize,
     pub(crate) units: u32,
     pub(crate) block: u32,
-    /// The columns of a unit of each product: 1, 2 or 4.
+    /// The most columns of a unit of a product: 1, 2 or 4.
     pub(crate) columns: u32,
     pub(crate) products: Vec<TileProduct>,
     /// The parameters that steps read, from these elements on.
@@ -102,8 +103,8 @@ impl UnitTile {
         entry.phase.steps.clone().try_for_each(|index| reader.step(index))?;
         let mut tile = Self { phase, shapes: shapes::shapes(1), ..reader.tile };
         tile.stored = tile.scratch(&scratch(program.part(entry.cell, entry.part)?).0);
-        let columns = tile.products.iter().map(|product| product.columns.len()).max()?;
-        tile.columns = columns.next_power_of_two() as u32;
+        let columns = tile.products.iter().map(|product| product.columns.len()).max();
+        tile.columns = columns.unwrap_or(1).next_power_of_two() as u32;
         // Half a block if a whole one leaves no room for rows.
         for block in [16, 8] {
             tile.block = block;
@@ -118,14 +119,33 @@ impl UnitTile {
 
     /// Returns the sizes that decide about its shapes.
     pub(crate) fn extent(&self) -> TileExtent {
-        let has_rings = self.products.iter().all(|product| product.depth % STAGE_TERMS == 0);
-        let (width, depth, shapes) = (self.width(), self.depth(), self.shapes);
-        TileExtent { width, depth, has_rings, shapes }
+        let mut products = self.products.iter();
+        let has_rings = self.has_products()
+            && products.all(|product| product.depth.is_multiple_of(STAGE_TERMS));
+        // As `multiply_all` of `kernels/tile.h`.
+        let (mut in_pairs, mut left) = (0, &*self.products);
+        while let [first, later @ ..] = left {
+            left = match later {
+                [second, later @ ..] if first.depth == second.depth => {
+                    in_pairs += 2 * first.depth;
+                    later
+                }
+                _ => later,
+            };
+        }
+        let (width, depth) = (self.block * self.columns, self.depth());
+        let (multiplies, shapes) = (self.terms(), self.shapes);
+        TileExtent { width, depth, multiplies, in_pairs, has_rings, shapes }
     }
 
-    /// Returns the number of columns of a unit block.
-    pub(crate) fn width(&self) -> u32 {
-        self.block * self.columns
+    pub(crate) fn has_products(&self) -> bool {
+        !self.products.is_empty()
+    }
+
+    /// Returns the columns for which a product has weights: threads that share a unit have the same
+    /// number of columns of each product.
+    pub(crate) fn columns_of(&self, product: &TileProduct) -> u32 {
+        if self.columns > 2 { self.columns } else { product.columns.len() as u32 }
     }
 
     /// Returns the terms of all products.
@@ -133,9 +153,15 @@ impl UnitTile {
         self.products.iter().map(|product| product.depth).sum()
     }
 
+    /// Returns the floats of a unit block's weights: the multiply-adds of a row.
+    pub(crate) fn terms(&self) -> u32 {
+        let terms = |product| self.block * self.columns_of(product) * product.depth;
+        self.products.iter().map(terms).sum()
+    }
+
     /// Returns the floats of a unit block's weights and constants.
     pub(crate) fn size(&self) -> u32 {
-        self.depth() * self.width() + self.constants.len() as u32 * self.block
+        self.terms() + self.constants.len() as u32 * self.block
     }
 
     /// Returns the floats of a call's scratch that the tile stores, given the start and the width
@@ -180,10 +206,12 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn new(program: &'a Program, entry: &'a PhaseEntry) -> Option<Self> {
         let steps = &program.part(entry.cell, entry.part)?.steps;
-        let of_phase = entry.phase.steps.clone().zip(&entry.phase.units);
-        let mut products =
-            of_phase.filter(|(index, _)| matches!(steps[*index], CellStep::Product { .. }));
-        let units = *products.next()?.1;
+        let mut units = entry.phase.steps.clone().zip(&entry.phase.units);
+        let mut elementwise = units.clone();
+        let of_product = units.find(|(index, _)| matches!(steps[*index], CellStep::Product { .. }));
+        let of_elementwise =
+            || elementwise.find(|(index, _)| matches!(steps[*index], CellStep::Elementwise { .. }));
+        let units = *of_product.or_else(of_elementwise)?.1;
         let tile = UnitTile { units, ..UnitTile::default() };
         let (written, rows) = (Vec::new(), Vec::new());
         units.is_multiple_of(16).then_some(Self {

@@ -167,7 +167,7 @@ impl WeightLayout {
             for unit in 0..tile.units as usize {
                 let (of_block, block) = (unit % tile.block as usize, unit / tile.block as usize);
                 let first = start + block * tile.size() as usize;
-                let constants = first + (tile.depth() * tile.width()) as usize;
+                let constants = first + tile.terms() as usize;
                 for (number, &(weight, offset)) in tile.constants.iter().enumerate() {
                     let value = parameters.weight(network, weight)[offset as usize + unit];
                     words[constants + number * tile.block as usize + of_block] = value.to_bits();
@@ -182,19 +182,20 @@ impl WeightLayout {
 
 /// Packs the weights of a tile's unit blocks. `stacks` has the stacked weights of each step.
 pub(crate) fn pack_tile(tile: &UnitTile, stacks: &BTreeMap<usize, Vec<f32>>, words: &mut [u32]) {
-    let (units, block, columns) = (tile.units as usize, tile.block as usize, tile.columns as usize);
+    let (units, block) = (tile.units as usize, tile.block as usize);
     let mut before = 0;
     for product in &tile.products {
-        let depth = product.depth as usize;
+        let (depth, columns) = (product.depth as usize, tile.columns_of(product) as usize);
         for (column, &(step, of_stack)) in product.columns.iter().enumerate() {
             for unit in 0..units {
                 let row = of_stack as usize * units + unit;
-                let first = unit / block * tile.size() as usize + unit % block * columns + column;
+                let first = before + unit / block * tile.size() as usize;
+                let first = first + unit % block * columns + column;
                 for (k, weight) in stacks[&step][row * depth..][..depth].iter().enumerate() {
-                    words[first + (before + k) * block * columns] = weight.to_bits();
+                    words[first + k * block * columns] = weight.to_bits();
                 }
             }
         }
-        before += depth;
+        before += depth * block * columns;
     }
 }

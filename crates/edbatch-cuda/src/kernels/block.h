@@ -127,16 +127,16 @@ DEVICE float4 load4(const float* from) { return *(const float4*)from; }
 DEVICE void store4(float* to, float4 four) { *(float4*)to = four; }
 DEVICE float4 constant4(const float* from) { return __ldg((const float4*)from); }
 
-// Two or four floats of shared memory, aligned to their size.
+// One, two or four floats of shared memory, aligned to their size.
 template <u32 N> DEVICE void load(float (&to)[N], const float* from) {
-    static_assert(N == 2 || N == 4, "");
+    static_assert(N == 1 || N == 2 || N == 4, "");
     if constexpr (N == 4) {
         float4 x = *(const float4*)from;
         to[0] = x.x, to[1] = x.y, to[2] = x.z, to[3] = x.w;
-    } else {
+    } else if constexpr (N == 2) {
         float2 x = *(const float2*)from;
         to[0] = x.x, to[1] = x.y;
-    }
+    } else to[0] = *from;
 }
 
 // The compiler moves no load across this, so that loads before it are under way at the same time.

@@ -15,9 +15,9 @@ struct Sum {
 // The gradient begins with zero; the rows of calls are beside the gradients, not in the arena.
 enum : u32 { NONE = 0xffffffffu, FROM_ZERO = 1, BESIDE = 2 };
 
-// A square tile of a sum, from row n and column k on. `edge` is 64 or 128.
+// A tile of a sum, from row n and column k on: 64 rows and 32 columns, or 128 and 128.
 struct Tile {
-    u32 sum, n, k, edge;
+    u32 sum, n, k, rows;
 };
 
 struct Work {
@@ -35,9 +35,11 @@ struct Work {
 // The pairs of a stage of the ring, and the number of stages.
 enum : u32 { PAIRS = 16, STAGES = 4 };
 
-// The sizes of a tile: a thread has E x E elements, in fours that are 64 apart.
+// The sizes of a tile: a thread has E x E elements, in fours that are 64 apart. In small tiles half
+// of the threads only copy, so that there are more tiles for the SMs to share.
 template <u32 E_> struct TileSizes {
-    static constexpr u32 E = E_, EDGE = 16 * E, FOURS = E / 4;
+    static constexpr u32 E = E_, FOURS = E / 4, ROWS = 16 * E, COLUMNS = E == 4 ? 32 : 128;
+    static constexpr u32 COMPUTING = ROWS / E * (COLUMNS / E), PAIR = ROWS + COLUMNS;
 };
 
 template <u32 E> struct TileSums {
@@ -92,22 +94,22 @@ DEVICE void each_stage(const Block& block, const Calls& calls, const Tile& tile,
     const Sum& sum = calls.sum;
     u32 count = (calls.pairs + PAIRS - 1) / PAIRS;
     auto stage = [&](u32 number) {
-        return block.shared() + number % STAGES * (PAIRS * 2 * S::EDGE);
+        return block.shared() + number % STAGES * (PAIRS * S::PAIR);
     };
     auto fetch = [&](u32 t, u32 number) {
         u32 pair = number * PAIRS + t / 16, start = sums[t].start;
         // The start of the next one is loaded before this one is needed.
         sums[t].start = calls.start(pair + PAIRS);
-        float* to = stage(number) + t / 16 * (2 * S::EDGE) + t % 16 * 4;
+        float* to = stage(number) + t / 16 * S::PAIR + t % 16 * 4;
         if (pair < calls.pairs) {
             u32 column = t % 16 * 4;
             const float* delta = calls.row(start, pair, sum.delta, sum.outputs);
 #pragma unroll
             for (u32 i = 0; i < S::FOURS; ++i)
                 copy4(block, t, to + 64 * i, delta, tile.n + column + 64 * i, sum.outputs);
-            if (sum.x != NONE) {
+            if (sum.x != NONE && column < S::COLUMNS) {
                 const float* x = calls.row(start, pair, sum.x, sum.depth);
-                float* behind = to + S::EDGE;
+                float* behind = to + S::ROWS;
 #pragma unroll
                 for (u32 i = 0; i < S::FOURS; ++i)
                     copy4(block, t, behind + 64 * i, x, tile.k + column + 64 * i, sum.depth);
@@ -137,7 +139,7 @@ DEVICE void add_pair(float (&sums)[S::E][S::E], const float* pair, Place place) 
 #pragma unroll
     for (u32 i = 0; i < S::FOURS; ++i) {
         load(delta[i], pair + 4 * place.n + 64 * i);
-        load(x[i], pair + S::EDGE + 4 * place.k + 64 * i);
+        load(x[i], pair + S::ROWS + 4 * place.k + 64 * i);
     }
 #pragma unroll
     for (u32 n = 0; n < S::E; ++n)
@@ -168,25 +170,26 @@ template <u32 E> DEVICE void products(const Block& block, const Work& work, cons
     block.unordered([&](u32 t) {
 #pragma unroll
         for (u32 i = 0; i < E * E; ++i) sums[t].of[i / E][i % E] = 0.0f;
-        if (sum.flags & FROM_ZERO) return;
+        if (t >= S::COMPUTING || sum.flags & FROM_ZERO) return;
         each_element<S>(work, sum, tile, Place(t),
                         [&](u32 n, u32 k, const float* from) { sums[t].of[n][k] = fresh(from); });
     });
     each_stage<S>(block, calls, tile, sums, [&](u32 t, const float* stage, u32 pairs) {
         Place place(t);
-        // Warps without rows of a narrow gradient.
-        if (tile.n + 4 * place.n >= sum.outputs) return;
+        // Warps that only copy, and those without rows of a narrow gradient.
+        if (t >= S::COMPUTING || tile.n + 4 * place.n >= sum.outputs) return;
         if (pairs == PAIRS) {
 #pragma unroll
             for (u32 i = 0; i < PAIRS; ++i)
-                add_pair<S>(sums[t].of, stage + i * 2 * S::EDGE, place);
+                add_pair<S>(sums[t].of, stage + i * S::PAIR, place);
         } else {
 #pragma unroll 1
             for (u32 i = 0; i < pairs; ++i)
-                add_pair<S>(sums[t].of, stage + i * 2 * S::EDGE, place);
+                add_pair<S>(sums[t].of, stage + i * S::PAIR, place);
         }
     });
     block.unordered([&](u32 t) {
+        if (t >= S::COMPUTING) return;
         each_element<S>(work, sum, tile, Place(t),
                         [&](u32 n, u32 k, float* to) { *to = sums[t].of[n][k]; });
     });
@@ -199,7 +202,7 @@ DEVICE void elements(const Block& block, const Work& work, const Tile& tile) {
     Calls calls(work, sum);
     PerThread<TileSums<4>> sums;
     float* to = work.gradients + sum.to + tile.n;
-    auto is_own = [&](u32 t) { return t < S::EDGE && tile.n + t < sum.outputs; };
+    auto is_own = [&](u32 t) { return t < S::ROWS && tile.n + t < sum.outputs; };
     block.unordered([&](u32 t) {
         sums[t].of[0][0] = is_own(t) && !(sum.flags & FROM_ZERO) ? fresh(to + t) : 0.0f;
     });
@@ -207,7 +210,7 @@ DEVICE void elements(const Block& block, const Work& work, const Tile& tile) {
         if (!is_own(t)) return;
 #pragma unroll 4
         for (u32 i = 0; i < pairs; ++i)
-            sums[t].of[0][0] = add(sums[t].of[0][0], stage[i * 2 * S::EDGE + t]);
+            sums[t].of[0][0] = add(sums[t].of[0][0], stage[i * S::PAIR + t]);
     });
     block.unordered([&](u32 t) {
         if (is_own(t)) to[t] = sums[t].of[0][0];
@@ -217,7 +220,7 @@ DEVICE void elements(const Block& block, const Work& work, const Tile& tile) {
 DEVICE void run_block(const Block& block, const Work& work, u32 index) {
     Tile tile = work.tiles[index];
     if (work.sums[tile.sum].x == NONE) elements(block, work, tile);
-    else if (tile.edge == 128) products<8>(block, work, tile);
+    else if (tile.rows == 128) products<8>(block, work, tile);
     else products<4>(block, work, tile);
 }
 

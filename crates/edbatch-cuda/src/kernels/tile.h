@@ -6,7 +6,8 @@
 //
 //     UNITS                          the units of the phase
 //     BLOCK                          the units of a unit block, 8 or 16
-//     PRODUCTS, COLUMNS              the products, each with 1, 2 or 4 columns for each unit
+//     PRODUCTS, COLUMNS              the products, and their most columns for each unit: 1, 2 or 4
+//     columns(p)                     the columns of product p: COLUMNS, or 1 of 2
 //     end(p), DEPTH                  the end of product p's terms in a row of all products' terms
 //     CONSTANTS                      the number of parameters that the steps read
 //     READS                          a bit for each operand whose rows are read
@@ -20,9 +21,9 @@
 // Tiles whose rows are whole in shared memory need no barrier before their wave: they load each row
 // until it is written (`NOT_WRITTEN`).
 //
-// Weights of a unit block are packed [DEPTH][BLOCK][COLUMNS], followed by constants,
-// [CONSTANTS][BLOCK]. Gates of a weight are together, so that sums and weights are in different
-// banks of registers.
+// The weights of each product are packed [terms][BLOCK][columns(p)] for a unit block, followed by
+// constants, [CONSTANTS][BLOCK]. Gates of a weight are together, so that sums and weights are in
+// different banks of registers.
 #pragma once
 #include "ahead.h"
 #include "steps.h"
@@ -33,6 +34,14 @@ enum : u32 { COMPUTING = 128 };
 // The terms of a stage of a ring, and the distance of its rows.
 enum : u32 { STAGE_TERMS = 32, STAGE_APART = STAGE_TERMS + 4 };
 
+// The first term of product p, and the start of its weights in those of a unit block.
+template <class T> constexpr u32 begin_of(u32 p) { return p == 0 ? 0 : T::end(p - 1); }
+template <class T> constexpr u32 weights_of(u32 p) {
+    return p == 0 ? 0
+                  : weights_of<T>(p - 1) +
+                        (T::end(p - 1) - begin_of<T>(p - 1)) * T::BLOCK * T::columns(p - 1);
+}
+
 // The sizes of a shape: a thread has G columns of R rows, ROW_GROUPS rows apart.
 template <class T, u32 G_, u32 R_, u32 THREADS_> struct Sizes {
     static constexpr u32 G = G_, R = R_, WIDTH = T::BLOCK * T::COLUMNS, ACROSS = WIDTH / G;
@@ -40,7 +49,8 @@ template <class T, u32 G_, u32 R_, u32 THREADS_> struct Sizes {
     // The units of a thread. Two threads share a unit with four columns if they have two each.
     static constexpr u32 EACH = G > T::COLUMNS ? G / T::COLUMNS : 1;
     static constexpr bool SHARED_UNIT = G < T::COLUMNS;
-    static constexpr u32 SIZE = T::DEPTH * WIDTH + T::CONSTANTS * T::BLOCK;
+    static constexpr u32 WEIGHTS = weights_of<T>(T::PRODUCTS);
+    static constexpr u32 SIZE = WEIGHTS + T::CONSTANTS * T::BLOCK;
     // The rows whose other values are loaded at a time after the products.
     static constexpr u32 BATCH = 64 / (EACH * sizeof(typename T::Row)) + 1;
     // True if other values are loaded before the products.
@@ -70,12 +80,22 @@ template <class S> DEVICE Lane lane_of(u32 t) {
             first};
 }
 
-// Adds four terms. `x` is a thread's first row, and rows are APART floats apart.
-template <class S, u32 APART>
+// A product in a shape: the columns of a thread, and of a unit block.
+template <class T, class S, u32 P> struct Product {
+    static constexpr u32 G = S::G * T::columns(P) / T::COLUMNS, WIDTH = T::BLOCK * T::columns(P);
+    static constexpr u32 FIRST = begin_of<T>(P), START = weights_of<T>(P);
+    // The weights of a thread for term k.
+    static DEVICE const float* weights(const float* all, Lane lane, u32 k) {
+        return all + START + (k - FIRST) * WIDTH + lane.column * G;
+    }
+};
+
+// Adds four terms of a product. `x` is a thread's first row, and rows are APART floats apart.
+template <class P, class S, u32 APART>
 DEVICE void add_terms(float (&sums)[S::R][S::G], const float* x, const float* w) {
-    float a[S::R][4], b[4][S::G];
+    float a[S::R][4], b[4][P::G];
 #pragma unroll
-    for (u32 k = 0; k < 4; ++k) load(b[k], w + k * S::WIDTH);
+    for (u32 k = 0; k < 4; ++k) load(b[k], w + k * P::WIDTH);
 #pragma unroll
     for (u32 r = 0; r < S::R; ++r) load(a[r], x + r * APART);
 #pragma unroll
@@ -83,7 +103,7 @@ DEVICE void add_terms(float (&sums)[S::R][S::G], const float* x, const float* w)
 #pragma unroll
         for (u32 r = 0; r < S::R; ++r)
 #pragma unroll
-            for (u32 g = 0; g < S::G; ++g) sums[r][g] = fma_(a[r][k], b[k][g], sums[r][g]);
+            for (u32 g = 0; g < P::G; ++g) sums[r][g] = fma_(a[r][k], b[k][g], sums[r][g]);
 }
 
 template <class T, class S> DEVICE void clear(TileSums<T, S>& sums) {
@@ -95,21 +115,26 @@ template <class T, class S> DEVICE void clear(TileSums<T, S>& sums) {
             for (u32 g = 0; g < S::G; ++g) sums.of[p][r][g] = 0.0f;
 }
 
-// Adds the terms of product P and of all later ones. Thin tiles add the terms of all products of
+// Adds the terms of product P and of all later ones. Thin tiles add the terms of two products of
 // the same depth at a time: their chains are independent.
 template <class T, class S, u32 P = 0>
-DEVICE void multiply_all(TileSums<T, S>& sums, const float* x, const float* w) {
+DEVICE void multiply_all(TileSums<T, S>& sums, const float* x, const float* weights, Lane lane) {
     constexpr u32 APART = S::ROW_GROUPS * (T::DEPTH + 4);
-    constexpr u32 BEGIN = P == 0 ? 0 : T::end(P == 0 ? 0 : P - 1), TERMS = T::end(P) - BEGIN;
-    constexpr bool TOGETHER = P == 0 && T::PRODUCTS > 1 && S::R * S::G <= 4 &&
-                              T::DEPTH == TERMS * T::PRODUCTS && T::PRODUCTS <= 2;
+    constexpr u32 BEGIN = begin_of<T>(P), TERMS = T::end(P) - BEGIN;
+    constexpr u32 NEXT = P + 1 < T::PRODUCTS ? P + 1 : P;
+    constexpr bool TOGETHER = NEXT > P && S::R * S::G <= 4 && T::end(NEXT) == T::end(P) + TERMS;
+    using First = Product<T, S, P>;
+    using Second = Product<T, S, NEXT>;
 #pragma unroll(STAGE_TERMS / 4)
     for (u32 k = BEGIN; k < BEGIN + TERMS; k += 4) {
-        add_terms<S, APART>(sums.of[P], x + k, w + k * S::WIDTH);
+        add_terms<First, S, APART>(sums.of[P], x + k, First::weights(weights, lane, k));
         if constexpr (TOGETHER)
-            add_terms<S, APART>(sums.of[1], x + k + TERMS, w + (k + TERMS) * S::WIDTH);
+            add_terms<Second, S, APART>(sums.of[NEXT], x + k + TERMS,
+                                        Second::weights(weights, lane, k + TERMS));
     }
-    if constexpr (!TOGETHER && P + 1 < T::PRODUCTS) multiply_all<T, S, P + 1>(sums, x, w);
+    constexpr u32 LATER = NEXT + (TOGETHER ? 1 : 0);
+    if constexpr (LATER > P && LATER < T::PRODUCTS)
+        multiply_all<T, S, LATER>(sums, x, weights, lane);
 }
 
 // Loads the other values of a thread's rows.
@@ -154,7 +179,8 @@ DEVICE void finish_rows(const Job& j, PerThread<TileSums<T, S>>& sums, u32 t, La
                         auto of = [=](TileSums<T, S>& all) { return all.of[p][i][c % S::G]; };
                         float mine = of(sums[t]), its = sums.other(t, 2, of);
                         s[p][c] = c / S::G == half ? mine : its;
-                    } else s[p][c] = sums[t].of[p][i][e * T::COLUMNS + c];
+                    } else if (c < T::columns(p))
+                        s[p][c] = sums[t].of[p][i][e * T::columns(p) + c];
                 }
             if (r >= j.count || (S::SHARED_UNIT && half != i % 2)) continue;
             T::finish(s, sums[t].values[i][e], constants + own + e, j, r,
@@ -233,14 +259,13 @@ template <class T, u32 G, u32 R> DEVICE void whole_tile(const TeamBlock& block, 
                     load_values<T, S>(j, sums[t], lane,
                                       unit_block * T::BLOCK + unit_of<T, S>(lane));
                 clear<T, S>(sums[t]);
-                multiply_all<T, S>(sums[t], block.shared() + lane.row * APART,
-                                   weights + lane.column * G);
+                multiply_all<T, S>(sums[t], block.shared() + lane.row * APART, weights, lane);
             });
             block.unordered([&](u32 t) {
                 Lane lane = lane_of<S>(t);
                 if (t < COMPUTING && lane.first < j.count)
                     finish_rows<T, S, S::EARLY>(j, sums, t, lane, unit_block,
-                                                weights + T::DEPTH * S::WIDTH);
+                                                weights + S::WEIGHTS);
             });
         }
         block.superstep([](u32) {});
@@ -252,18 +277,18 @@ template <class T, u32 G, u32 R> DEVICE void whole_tile(const TeamBlock& block, 
 template <class T, class S, u32 P = 0, class Next>
 DEVICE void multiply_chunks(const TeamBlock& block, const Job& j, PerThread<TileSums<T, S>>& sums,
                             const float* weights, Next next) {
-    constexpr u32 BEGIN = P == 0 ? 0 : T::end(P == 0 ? 0 : P - 1);
+    using Own = Product<T, S, P>;
 #pragma unroll 1
-    for (u32 from = BEGIN; from < T::end(P); from += STAGE_TERMS) {
+    for (u32 from = Own::FIRST; from < T::end(P); from += STAGE_TERMS) {
         const float* stage = next(from / STAGE_TERMS);
         block.unordered([&](u32 t) {
             Lane lane = lane_of<S>(t);
             if (lane.first >= j.count) return;
             const float* x = stage + lane.row * STAGE_APART;
-            const float* w = weights + from * S::WIDTH + lane.column * S::G;
 #pragma unroll
             for (u32 k = 0; k < STAGE_TERMS; k += 4)
-                add_terms<S, S::ROW_GROUPS * STAGE_APART>(sums[t].of[P], x + k, w + k * S::WIDTH);
+                add_terms<Own, S, S::ROW_GROUPS * STAGE_APART>(
+                    sums[t].of[P], x + k, Own::weights(weights, lane, from + k));
         });
     }
     if constexpr (P + 1 < T::PRODUCTS)
@@ -310,9 +335,28 @@ template <class T> DEVICE void ring_tile(const TeamBlock& block, const Job& j) {
             Lane lane = lane_of<S>(t);
             if (lane.first < j.count)
                 finish_rows<T, S, false>(j, sums, t, lane, blocks.own.first + b,
-                                         weights + T::DEPTH * S::WIDTH);
+                                         weights + S::WEIGHTS);
         });
     }
+}
+
+// A tile without products: the steps of its rows, each as soon as what it reads is written.
+template <class T> DEVICE void element_tile(const TeamBlock& block, const Job& j) {
+    UnitBlocks<T> blocks(block, j);
+    block.superstep([&](u32 t) {
+        u32 units = blocks.own.count * T::BLOCK;
+#pragma unroll 1
+        for (u32 i = t; i < j.count * units; i += THREADS) {
+            u32 r = i / units, of_slice = i % units;
+            u32 u = blocks.own.first * T::BLOCK + of_slice;
+            Wait wait(j.a.limit);
+            auto x = T::load(j, r, u);
+            while (!T::is_written(x) && wait.goes_on()) x = T::load(j, r, u);
+            const float none[1][1] = {};
+            const float* constants = blocks.weights + of_slice % T::BLOCK;
+            T::finish(none, x, constants + of_slice / T::BLOCK * (T::CONSTANTS * T::BLOCK), j, r, u);
+        }
+    });
 }
 
 // Runs a unit tile in its shape, one of those with a bit in SHAPES. The numbers of shapes begin
@@ -320,15 +364,18 @@ template <class T> DEVICE void ring_tile(const TeamBlock& block, const Job& j) {
 template <class T, u32 SHAPES> DEVICE void unit_tile(const TeamBlock& block, Job j, u32 shape) {
     find_rows(block, j, T::READS);
     j.first = opaque(j.first), j.count = opaque(j.count);
-    if constexpr ((SHAPES & 1) != 0)
-        if (shape == 1) return whole_tile<T, 2, 1>(block, j);
-    if constexpr ((SHAPES & 2) != 0)
-        if (shape == 2) return whole_tile<T, 2, 2>(block, j);
-    if constexpr ((SHAPES & 4) != 0)
-        if (shape == 3) return whole_tile<T, 4, 2>(block, j);
-    if constexpr ((SHAPES & 8) != 0)
-        if (shape == 4) return whole_tile<T, 4, 4>(block, j);
-    if constexpr ((SHAPES & 16) != 0) ring_tile<T>(block, j);
+    if constexpr (T::PRODUCTS == 0) return element_tile<T>(block, j);
+    else {
+        if constexpr ((SHAPES & 1) != 0)
+            if (shape == 1) return whole_tile<T, 2, 1>(block, j);
+        if constexpr ((SHAPES & 2) != 0)
+            if (shape == 2) return whole_tile<T, 2, 2>(block, j);
+        if constexpr ((SHAPES & 4) != 0)
+            if (shape == 3) return whole_tile<T, 4, 2>(block, j);
+        if constexpr ((SHAPES & 8) != 0)
+            if (shape == 4) return whole_tile<T, 4, 4>(block, j);
+        if constexpr ((SHAPES & 16) != 0) ring_tile<T>(block, j);
+    }
 }
 
 #ifndef __CUDACC_RTC__

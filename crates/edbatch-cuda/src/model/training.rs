@@ -18,13 +18,16 @@ use crate::{CudaError, CudaOptions};
 ///
 /// The gap between two launches (*estimated*).
 const GAP: f64 = 2.0;
-/// A pair of rows in a tile of 64 × 64 elements, of 128 × 128, and of at most 32 rows: 28.9 and
-/// 39.9 TFLOP/s on all SMs, and 647 µs for 37,280 pairs of an output of five rows.
-const PAIR: f64 = 0.0374;
+/// A pair of rows in a tile of 64 × 32 elements and of 128 × 128: 28.9 and 39.9 TFLOP/s on all SMs.
+const PAIR: f64 = 0.0187;
 const PAIR_OF_LARGE: f64 = 0.1084;
-const PAIR_OF_NARROW: f64 = 0.0174;
-/// A row of a sum of rows, such as of a bias (*estimated*).
-const ROW: f64 = 0.005;
+/// A pair in a tile of at most 32 rows, alone: 647 µs for 37,280 pairs of an output of five rows.
+/// It takes less from other blocks of its SM: half of the warps compute (*estimated*).
+const PAIR_ALONE: f64 = 0.0174;
+const PAIR_OF_NARROW: f64 = PAIR / 2.0;
+/// A row of a sum of rows, such as of a bias: it takes 5 ns, and two of eight warps add
+/// (*estimated*).
+const ROW: f64 = 0.005 / 4.0;
 /// Eight rows that a warp of the sums of rows loads at a time, and an SM's warps (*estimated*).
 const LOAD: f64 = 0.7;
 const WARPS: f64 = 64.0;
@@ -159,7 +162,9 @@ impl TrainingModel {
             step.launches += 1;
         }
         lists.add_row_adjoints(table, &added, &row_starts);
-        step.sums = f64::from(WAVE) + busiest(lists.tile_pairs().map(tile_micros), *sms);
+        let longest = lists.tile_pairs().map(|(pairs, ..)| pairs).max().unwrap_or(0);
+        let busiest = busiest(lists.tile_pairs().map(tile_micros), *sms);
+        step.sums = f64::from(WAVE) + busiest.max(PAIR_ALONE * f64::from(longest));
         totals.list(table, &added, &row_starts, added.floats)?;
         // The launch of the sums of rows copies the lists of later ones to the device.
         let TotalList { totals: all, sources, chunks, list, .. } = &totals;
@@ -174,9 +179,9 @@ impl TrainingModel {
 }
 
 /// Returns the time of a tile: the number of its pairs, the rows of its sum from the tile on, if it
-/// has products, and its edge.
-fn tile_micros((pairs, outputs, edge): (u32, Option<u32>, u32)) -> f64 {
-    let each = match (outputs, edge) {
+/// has products, and its own rows.
+fn tile_micros((pairs, outputs, rows): (u32, Option<u32>, u32)) -> f64 {
+    let each = match (outputs, rows) {
         (None, _) => ROW,
         (Some(..=32), _) => PAIR_OF_NARROW,
         (_, 128) => PAIR_OF_LARGE,
@@ -219,7 +224,7 @@ mod tests {
     fn tiles_begin_where_an_sm_is_free_first() {
         assert_eq!(busiest([3.0, 1.0, 2.0, 4.0, 2.0].into_iter(), 2), 6.0);
         assert_eq!(busiest([].into_iter(), 3), 0.0);
-        let of = |outputs, edge| tile_micros((1000, outputs, edge));
+        let of = |outputs, rows| tile_micros((1000, outputs, rows));
         let costs = [of(None, 64), of(Some(5), 64), of(Some(256), 64), of(Some(512), 128)];
         assert!(costs.is_sorted(), "{costs:?}");
     }

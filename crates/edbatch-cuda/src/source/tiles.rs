@@ -38,13 +38,16 @@ impl Tiles {
             }
         }
         let terms = |(_, phases): &(String, Vec<UnitTile>)| -> u32 {
-            phases.iter().map(|tile| tile.blocks() * tile.size()).sum()
+            phases.iter().map(|tile| tile.blocks() * tile.terms()).sum()
         };
         tiles.sort_by_key(|tile| std::cmp::Reverse(terms(tile)));
-        tiles.truncate(MAX_SIGNATURES);
+        let with_products = tiles.iter().filter(|tile| terms(tile) > 0).count();
+        tiles.drain(MAX_SIGNATURES.min(with_products)..with_products);
+        let signatures = with_products.min(MAX_SIGNATURES);
+        tiles.truncate(signatures + MAX_SIGNATURES);
         let shapes = match table.way {
-            Way::Forward => shapes(tiles.len()),
-            Way::Back => shapes_of_adjoints(tiles.len()),
+            Way::Forward => shapes(signatures),
+            Way::Back => shapes_of_adjoints(signatures),
         };
         tiles.iter_mut().flat_map(|(_, phases)| phases).for_each(|tile| tile.shapes = shapes);
         Self(tiles)
@@ -141,17 +144,15 @@ impl PhaseWriter<'_> {
         let reads = reads | self.read.take();
         let (units, block, columns) = (tile.units, tile.block, tile.columns);
         let (products, constants, depth) = (ends.len(), tile.constants.len(), tile.depth());
-        let end = ends.iter().rev().enumerate().fold(String::new(), |rest, (i, end)| match i {
-            0 => end.to_string(),
-            _ => format!("p == {} ? {end} : {rest}", products - 1 - i),
-        });
+        let of_products: Vec<u32> = tile.products.iter().map(|it| tile.columns_of(it)).collect();
         let mut text = format!("    enum : u32 {{ UNITS = {units}, BLOCK = {block} }};\n");
         line!(text, "    enum : u32 {{ PRODUCTS = {products}, COLUMNS = {columns} }};");
         line!(
             text,
             "    enum : u32 {{ DEPTH = {depth}, CONSTANTS = {constants}, READS = {reads} }};"
         );
-        line!(text, "    static constexpr u32 end(u32 p) {{ return {end}; }}");
+        line!(text, "    static constexpr u32 end(u32 p) {{ return {}; }}", of_p(&ends));
+        line!(text, "    static constexpr u32 columns(u32 p) {{ return {}; }}", of_p(&of_products));
         line!(text, "    static DEVICE const float* from(const Job& j, u32 r, u32 k) {{");
         line!(text, "{from}        return nullptr;\n    }}");
         line!(text, "    static DEVICE void reduce(const Job& j, u32 r, u32 k, float* to) {{");
@@ -167,7 +168,8 @@ impl PhaseWriter<'_> {
         let (waits, reduces) = (!tile.loads.is_empty(), !reduce.is_empty());
         line!(text, "    enum : bool {{ WAITS = {waits}, REDUCES = {reduces} }};");
         line!(text, "    static DEVICE bool is_written(const Row& x) {{ return true{written}; }}");
-        line!(text, "    static DEVICE void finish(const float (&s)[{products}][{columns}],");
+        let sums = products.max(1);
+        line!(text, "    static DEVICE void finish(const float (&s)[{sums}][{columns}],");
         line!(text, "                              const Row& row, const float* c, const Job& j,");
         line!(text, "                              u32 r, u32 u) {{\n{}    }}", self.finish(tile));
         text
@@ -228,6 +230,12 @@ impl PhaseWriter<'_> {
         }
         text
     }
+}
+
+/// Returns an expression of p that has these values.
+fn of_p(values: &[u32]) -> String {
+    let all = values.iter().enumerate().rev();
+    all.fold("0".into(), |rest, (p, value)| format!("p == {p} ? {value} : {rest}"))
 }
 
 /// Returns the name of a reduction in `kernels/steps.h`.

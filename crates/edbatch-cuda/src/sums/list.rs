@@ -1,12 +1,13 @@
 //! The lists of a mini-batch's sums.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use edbatch_graph::Kind;
 use edbatch_layout::{Action, CallSums, Operand, Plan, Program, Step, TrainingPlan};
 use edbatch_runtime::{BackendError, NamedRows};
 
-use super::table::{RowCell, SUM, SumTable, TableSums};
+use super::table::{RowCell, SUM, SumTable, TILE, TableSums};
 use crate::CudaError;
 
 /// The contributions of the mini-batch to sums so far.
@@ -27,10 +28,9 @@ pub(super) struct Named {
     pub(super) places: Vec<u32>,
 }
 
-/// The words of a sum of rows, of a field, and of a tile.
+/// The words of a sum of rows, and of a field.
 pub(crate) const ROW: usize = 6;
 pub(crate) const FIELD: usize = 3;
-pub(crate) const TILE: usize = 4;
 
 /// The flags of a sum: it begins with zero, and its rows are beside the gradients.
 const FROM_ZERO: u32 = 1;
@@ -225,7 +225,8 @@ impl Lists {
         self.rows.extend([first, end, to, fields.start, fields.end, from_zero.into()]);
     }
 
-    /// Adds the sums over the calls of adjoints of rows, whose rows begin at these places.
+    /// Adds the sums over the calls of adjoints of rows, whose rows begin at these places. Then all
+    /// sums are known, and the longest tiles come first, so that all SMs end at about the same time.
     pub(crate) fn add_row_adjoints(&mut self, table: &SumTable, added: &Added, starts: &[u32]) {
         for ((of, named), &start) in table.tables.iter().zip(&added.tables).zip(starts) {
             let Some(RowCell { stride, sums, .. }) = &of.adjoint else { continue };
@@ -238,15 +239,22 @@ impl Lists {
                 self.add_sum(table, (sum, calls.clone()), FROM_ZERO | BESIDE);
             }
         }
+        let sums = self.sums.as_chunks::<SUM>().0;
+        let pairs = |sum: u32| {
+            let [first, end, _, _, _, _, pairs, ..] = sums[sum as usize];
+            (end - first) * pairs
+        };
+        let tiles = self.tiles.as_chunks_mut::<TILE>().0;
+        tiles.sort_by_key(|&[sum, ..]| Reverse(pairs(sum)));
     }
 
     /// Returns the pairs of each tile of the sums over calls, the rows of its sum from the tile on
-    /// if it has products, and its edge.
+    /// if it has products, and its own rows.
     pub(crate) fn tile_pairs(&self) -> impl Iterator<Item = (u32, Option<u32>, u32)> {
         let sums = self.sums.as_chunks::<SUM>().0;
-        self.tiles.as_chunks::<TILE>().0.iter().map(move |&[sum, n, _, edge]| {
+        self.tiles.as_chunks::<TILE>().0.iter().map(move |&[sum, n, _, rows]| {
             let [first, end, _, _, outputs, depth, pairs, ..] = sums[sum as usize];
-            ((end - first) * pairs, (depth > 0).then(|| outputs - n), edge)
+            ((end - first) * pairs, (depth > 0).then(|| outputs - n), rows)
         })
     }
 

@@ -105,14 +105,29 @@ impl Sum {
 
     /// Returns the tiles of the sum, as the kernel reads them. Large gradients have larger tiles,
     /// which take fewer loads; small ones have more blocks.
-    pub(super) fn tiles(&self, number: u32) -> impl Iterator<Item = [u32; 4]> + use<> {
+    pub(super) fn tiles(&self, number: u32) -> impl Iterator<Item = [u32; TILE]> + use<> {
         const LARGE: u32 = 512;
-        let (outputs, depth) = (self.outputs, self.depth.max(1));
-        let edge: u32 = if outputs >= LARGE && depth >= LARGE { 128 } else { 64 };
-        let columns = move |n| (0..depth).step_by(edge as usize).map(move |k| [number, n, k, edge]);
-        (0..outputs).step_by(edge as usize).flat_map(columns)
+        let is_large = self.outputs >= LARGE && self.depth >= LARGE;
+        tiles(number, [self.outputs, self.depth], is_large)
     }
 }
+
+/// Returns the tiles of the sum with a number, of some rows and columns, or of rows alone.
+pub(crate) fn tiles(
+    number: u32,
+    [outputs, depth]: [u32; 2],
+    is_large: bool,
+) -> impl Iterator<Item = [u32; TILE]> {
+    let (rows, columns): (u32, u32) = if is_large { (128, 128) } else { (64, 32) };
+    let of_rows = move |n| {
+        let first_columns = (0..depth.max(1)).step_by(columns as usize);
+        first_columns.map(move |k| [number, n, k, rows])
+    };
+    (0..outputs).step_by(rows as usize).flat_map(of_rows)
+}
+
+/// The words of a tile.
+pub(crate) const TILE: usize = 4;
 
 /// The floats that are too many.
 const MAX_FLOATS: u32 = u32::MAX - LINE as u32 + 1;

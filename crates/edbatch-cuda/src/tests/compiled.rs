@@ -76,7 +76,7 @@ fn all_headers_compile_for_all_architectures_without_spilling() {
 /// for each k of the weights.
 #[test]
 fn unit_tiles_load_each_operand_once() {
-    let wave = "tiles<Sum<64, 16, 4, 64, 128>>(block, a, a.commands[12], a.commands[13]);";
+    let wave = "tiles<Sum<64, 16, 4, 4, 64, 128>>(block, a, a.commands[12], a.commands[13]);";
     for (shape, loads, terms) in [(0, 5, 8), (1, 6, 16), (2, 6, 32), (3, 8, 64), (4, 12, 128)] {
         let tile = super::tiles::TILE
             .replace("unit_tile<T, 31>", &format!("unit_tile<T, {}>", 1 << shape));

@@ -150,17 +150,8 @@ impl Sum {
         sum
     }
 
-    /// The tiles of the sum, which has this number.
-    fn tiles(&self, number: u32, edge: u32) -> impl Iterator<Item = [u32; 4]> + use<> {
-        let [_, _, _, _, outputs, depth, ..] = self.words;
-        let edge = if depth == 0 { 64 } else { edge };
-        let columns = move |n| (0..depth.max(1)).step_by(edge as usize).map(move |k| (n, k));
-        let tiles = (0..outputs).step_by(edge as usize).flat_map(columns);
-        tiles.map(move |(n, k)| [number, n, k, edge])
-    }
-
     /// `flags` are the kernel's: 1 if sums begin with zero, 2 if rows are beside gradients.
-    fn check<D: Device>(all: &[Self], grid: &Grid<D>, arena: &[f32], flags: u32, edge: u32) {
+    fn check<D: Device>(all: &[Self], grid: &Grid<D>, arena: &[f32], flags: u32, is_large: bool) {
         let (mut sums, mut tiles, mut gradients) = (vec![], vec![], vec![]);
         let mut calls = vec![];
         let elements: usize = all.iter().map(|sum| sum.before.len()).sum();
@@ -173,7 +164,9 @@ impl Sum {
             calls.extend(sum.starts.iter().map(|start| first + start));
             (words[1], words[7], words[8]) = (calls.len() as u32, gradients.len() as u32, flags);
             sums.extend(words);
-            tiles.extend(sum.tiles(number as u32, edge));
+            let [_, _, _, _, outputs, depth, ..] = sum.words;
+            let is_large = is_large && depth > 0;
+            tiles.extend(crate::sums::tiles(number as u32, [outputs, depth], is_large));
             gradients.extend(&sum.before);
         }
         if is_beside {
@@ -196,7 +189,7 @@ impl Sum {
                 all.iter().flat_map(|sum| sum.expected(level, arena, from_zero)).collect();
             assert_same_bits(&got, &expected, || {
                 let sizes: Vec<_> = all.iter().map(|sum| (sum.words, sum.starts.len())).collect();
-                format!("{sizes:?}, tiles of {edge}, from zero: {from_zero}")
+                format!("{sizes:?}, large: {is_large}, from zero: {from_zero}")
             });
         }
     }
@@ -217,9 +210,9 @@ fn sums_over_calls_have_the_bits_of_the_cpu() {
         all.push(Sum::new([edges[random.below(edges.len())], 0, 1], calls, &mut random));
         let end = all.iter().map(Sum::end).max().unwrap_or(0);
         let arena = random.floats(end.next_multiple_of(16), true);
-        for (flags, edge) in [(1, 64), (2, 64), (0, 128), (3, 128)] {
-            Sum::check(&all, &emulated, &arena, flags, edge);
-            nvidia.iter().for_each(|grid| Sum::check(&all, grid, &arena, flags, edge));
+        for (flags, is_large) in [(1, false), (2, false), (0, true), (3, true)] {
+            Sum::check(&all, &emulated, &arena, flags, is_large);
+            nvidia.iter().for_each(|grid| Sum::check(&all, grid, &arena, flags, is_large));
         }
     }
 }

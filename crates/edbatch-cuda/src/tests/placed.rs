@@ -10,7 +10,8 @@ use crate::unit_tile::{TileProduct, UnitTile};
 
 /// A tile of a phase: units, columns of each unit, terms.
 fn tile(phase: usize, units: u32, columns: u32, depth: u32) -> UnitTile {
-    let products = vec![TileProduct { depth, ..TileProduct::default() }];
+    let of_units = (0..columns).map(|column| (0, column)).collect();
+    let products = vec![TileProduct { depth, columns: of_units, ..TileProduct::default() }];
     let tile = UnitTile { phase, units, columns, products, block: 16, ..UnitTile::default() };
     UnitTile { shapes: shapes(1), ..tile }
 }

@@ -18,6 +18,7 @@ use rand::{RngExt, SeedableRng};
 use super::levels::{Emitting, graphs};
 use super::{assert_same_bits, compiled_or_skip, levels};
 use crate::backend::Cuda;
+use crate::command_list::CommandList;
 use crate::device::{Device, Source};
 use crate::emulated::Emulated;
 use crate::loaded::{CompiledKernels, Generated};
@@ -214,8 +215,13 @@ fn run(backend: &mut dyn Backend, plan: &Plan, host: &[f32]) -> Vec<f32> {
 }
 
 /// The CPU runs forward. Then it and the device run the same backward plan, over the same rows.
-/// Returns the number of phases with unit tiles, or `None` without a compiler.
-fn check_back(level: Level, seed: u32, (name, emitting): &(String, Emitting)) -> Option<usize> {
+/// Returns the numbers of phases with unit tiles, of waves that have unit tiles alone, and of all
+/// waves; or `None` without a compiler.
+fn check_back(
+    level: Level,
+    seed: u32,
+    (name, emitting): &(String, Emitting),
+) -> Option<[usize; 3]> {
     let program = Arc::new(for_training(emitting.0.network()));
     let (TrainingPlan { mut forward, back, .. }, _) = planned(&program, emitting);
     let (network, mut rng) = (emitting.0.network().clone(), Random::seed_from_u64(seed.into()));
@@ -246,7 +252,12 @@ fn check_back(level: Level, seed: u32, (name, emitting): &(String, Emitting)) ->
         let got = run(&mut cuda, &all, &host);
         assert_same_bits(&got, &expected, || format!("{name} at {level}"));
     }
-    Some(cuda.loaded.placed().placement.places.iter().flatten().count())
+    let placed = cuda.loaded.placed();
+    let mut commands = CommandList::default();
+    commands.write(&program, &placed.table, &back, (0, &[])).unwrap();
+    let waves = commands.waves();
+    let tiles_only = (0..waves).filter(|&wave| commands.has_tiles_only(wave)).count();
+    Some([placed.placement.places.iter().flatten().count(), tiles_only, waves])
 }
 
 #[test]
@@ -261,17 +272,23 @@ fn rows_of_adjoints_have_the_bits_of_the_cpu() {
     }
 }
 
-/// Products of a state's gradient run as unit tiles. The tiles wait for rows of each other, or
-/// blocks meet at barriers.
+/// Products of a state's gradient run as unit tiles, and so do the other phases of their cells. The
+/// tiles wait for rows of each other, or blocks meet at barriers.
 #[test]
 fn unit_tiles_of_adjoints_have_the_bits_of_the_cpu() {
     let Some(&level) = levels().first() else { return };
     let mut got = String::new();
     for (seed, (name, emitting)) in (0..).zip(graphs(64, Stop::Forced([0; 5].into())).unwrap()) {
-        let Some(tiles) = check_back(level, seed, &(name.into(), emitting)) else { return };
-        write!(got, "{name} {tiles}, ").unwrap();
+        let Some([tiles, of_tiles, waves]) = check_back(level, seed, &(name.into(), emitting))
+        else {
+            return;
+        };
+        write!(got, "{name}: {tiles}, {of_tiles} of {waves} waves; ").unwrap();
     }
-    let expected = "tree_lstm 1, tree_lstm_2type 2, tree_gru 2, mv_rnn 0, bilstm_tagger 3, \
-                    bilstm_tagger_char 3, lstm_nmt 2, lattice_lstm 2, lattice_gru 4, ";
+    let expected = "tree_lstm: 2, 32 of 35 waves; tree_lstm_2type: 4, 32 of 35 waves; \
+                    tree_gru: 3, 48 of 51 waves; mv_rnn: 0, 0 of 83 waves; \
+                    bilstm_tagger: 7, 2 of 262 waves; bilstm_tagger_char: 7, 2 of 282 waves; \
+                    lstm_nmt: 4, 32 of 34 waves; lattice_lstm: 4, 148 of 150 waves; \
+                    lattice_gru: 6, 222 of 224 waves; ";
     assert_eq!(got, expected);
 }
