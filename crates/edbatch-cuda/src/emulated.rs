@@ -210,12 +210,12 @@ impl Device for Emulated {
     }
 
     fn compile(&self, source: &Source, _: OnCompile) -> Result<Arc<EmulatedProgram>, CudaError> {
-        // The kernels of grids are the same for all programs.
-        static GRIDS: Mutex<BTreeMap<Key, Arc<EmulatedProgram>>> = Mutex::new(BTreeMap::new());
+        // Kernels that this process has compiled. They have no state, so all devices share them.
+        static KNOWN: Mutex<BTreeMap<Key, Arc<EmulatedProgram>>> = Mutex::new(BTreeMap::new());
+        const MAX_KNOWN: usize = 64;
+        let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (source.text.clone(), self.options.clone());
-        let mut grids = (source.kernel == Kernel::Grid)
-            .then(|| GRIDS.lock().unwrap_or_else(PoisonError::into_inner));
-        if let Some(known) = grids.as_ref().and_then(|grids| grids.get(&key)) {
+        if let Some(known) = known().get(&key) {
             return Ok(known.clone());
         }
         let folder = Folder::new().map_err(failed("a folder for the compiler"))?;
@@ -234,9 +234,11 @@ impl Device for Emulated {
         };
         let launch = launch.map_err(failed("a function of the compiled kernels"))?;
         let program = Arc::new(EmulatedProgram { launch, _library: library });
-        if let Some(grids) = &mut grids {
-            grids.insert(key, program.clone());
+        let mut known = known();
+        if known.len() == MAX_KNOWN {
+            known.clear();
         }
+        known.insert(key, program.clone());
         Ok(program)
     }
 

@@ -83,10 +83,10 @@ template <class S> DEVICE Lane lane_of(u32 t) {
 // A product in a shape: the columns of a thread, and of a unit block.
 template <class T, class S, u32 P> struct Product {
     static constexpr u32 G = S::G * T::columns(P) / T::COLUMNS, WIDTH = T::BLOCK * T::columns(P);
-    static constexpr u32 FIRST = begin_of<T>(P), START = weights_of<T>(P);
-    // The weights of a thread for term k.
-    static DEVICE const float* weights(const float* all, Lane lane, u32 k) {
-        return all + START + (k - FIRST) * WIDTH + lane.column * G;
+    static constexpr u32 START = weights_of<T>(P);
+    // The weights of a thread for the first term.
+    static DEVICE const float* weights(const float* all, Lane lane) {
+        return all + START + lane.column * G;
     }
 };
 
@@ -125,13 +125,18 @@ DEVICE void multiply_all(TileSums<T, S>& sums, const float* x, const float* weig
     constexpr bool TOGETHER = NEXT > P && S::R * S::G <= 4 && T::end(NEXT) == T::end(P) + TERMS;
     using First = Product<T, S, P>;
     using Second = Product<T, S, NEXT>;
+    const float* w = First::weights(weights, lane);
+    // If both have the same columns, a pointer and its constant distance from `w` for the compiler.
+    const float* next = w + (Second::START - First::START);
+    if constexpr (Second::G != First::G) next = Second::weights(weights, lane);
+    x += BEGIN;
 #pragma unroll(STAGE_TERMS / 4)
-    for (u32 k = BEGIN; k < BEGIN + TERMS; k += 4) {
-        add_terms<First, S, APART>(sums.of[P], x + k, First::weights(weights, lane, k));
+    for (u32 k = 0; k < TERMS; k += 4) {
+        add_terms<First, S, APART>(sums.of[P], x + k, w + k * First::WIDTH);
         if constexpr (TOGETHER)
-            add_terms<Second, S, APART>(sums.of[NEXT], x + k + TERMS,
-                                        Second::weights(weights, lane, k + TERMS));
+            add_terms<Second, S, APART>(sums.of[NEXT], x + k + TERMS, next + k * Second::WIDTH);
     }
+    x -= BEGIN;
     constexpr u32 LATER = NEXT + (TOGETHER ? 1 : 0);
     if constexpr (LATER > P && LATER < T::PRODUCTS)
         multiply_all<T, S, LATER>(sums, x, weights, lane);
@@ -278,17 +283,20 @@ template <class T, class S, u32 P = 0, class Next>
 DEVICE void multiply_chunks(const TeamBlock& block, const Job& j, PerThread<TileSums<T, S>>& sums,
                             const float* weights, Next next) {
     using Own = Product<T, S, P>;
+    constexpr u32 BEGIN = begin_of<T>(P);
 #pragma unroll 1
-    for (u32 from = Own::FIRST; from < T::end(P); from += STAGE_TERMS) {
+    for (u32 from = BEGIN; from < T::end(P); from += STAGE_TERMS) {
         const float* stage = next(from / STAGE_TERMS);
         block.unordered([&](u32 t) {
             Lane lane = lane_of<S>(t);
             if (lane.first >= j.count) return;
             const float* x = stage + lane.row * STAGE_APART;
+            u32 start = from * Own::WIDTH + (Own::START - BEGIN * Own::WIDTH);
+            const float* w = weights + start + lane.column * Own::G;
 #pragma unroll
             for (u32 k = 0; k < STAGE_TERMS; k += 4)
-                add_terms<Own, S, S::ROW_GROUPS * STAGE_APART>(
-                    sums[t].of[P], x + k, Own::weights(weights, lane, from + k));
+                add_terms<Own, S, S::ROW_GROUPS * STAGE_APART>(sums[t].of[P], x + k,
+                                                               w + k * Own::WIDTH);
         });
     }
     if constexpr (P + 1 < T::PRODUCTS)
