@@ -17,6 +17,7 @@ import json
 import os
 import struct
 import sys
+import time
 
 
 def read_weights(folder):
@@ -57,9 +58,10 @@ def merged(batches, count, number):
     return {"calls": calls, "wanted": wanted}
 
 
-def serve(folder, version, run, way=lambda count: ""):
+def serve(folder, version, run, way=lambda count: "", wait=lambda: None):
     """Serves mini-batches. `run(count, number)` returns the seconds of one and its results as an
-    array; `way(count)` names the way that mini-batches of this size are run."""
+    array; `way(count)` names the way that mini-batches of this size are run. If runs only enqueue
+    their work, `wait()` waits for the end of all work; the last one of a request has its time."""
     print(json.dumps({"version": version}), flush=True)
     for line in sys.stdin:
         count, numbers, kept = json.loads(line)
@@ -72,6 +74,10 @@ def serve(folder, version, run, way=lambda count: ""):
                 answer = way(count)
             else:
                 answer = [run(count, number)[0] for number in numbers]
+                began = time.perf_counter()
+                wait()
+                computing, preparing = answer[-1]
+                answer[-1] = computing + time.perf_counter() - began, preparing
             print(json.dumps(answer), flush=True)
         except Skipped as reason:
             skip(str(reason))

@@ -427,14 +427,19 @@ class Replayed:
         return self.results.cpu()
 
 
+def on_cuda(weights):
+    """Makes CUDA the default device, with exact products. Returns the weights on it."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.set_default_device("cuda")
+    return {name: tensor.to("cuda") for name, tensor in weights.items()}
+
+
 def main(folder, mode="cpu"):
     graphs = protocol.read_graphs(folder)
     weights = read_weights(folder)
     if mode != "cpu":
-        torch.backends.cuda.matmul.allow_tf32 = False
-        torch.backends.cudnn.allow_tf32 = False
-        torch.set_default_device("cuda")
-        weights = {name: tensor.to("cuda") for name, tensor in weights.items()}
+        weights = on_cuda(weights)
     model = MODELS[graphs["model"]](weights, graphs["cells"])
 
     if mode == "cuda-compiled":

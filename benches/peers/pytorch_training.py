@@ -1,11 +1,16 @@
 """Steps of training in PyTorch, batched by hand: forward, loss, backward, and an update by SGD.
 
-    python3 pytorch_training.py FOLDER
+    python3 pytorch_training.py FOLDER [eager|captured]
 
 `protocol.py` describes FOLDER and the messages on the pipes. The results of a mini-batch are its
 loss. FOLDER also holds `training.json`: the rate, and for each mini-batch, for each instance, the
 targets of its rows. Models, levels and tensors of indices are those of `pytorch.py`; indices are
 made before the clock runs, in favour of this program.
+
+With `eager`, steps run on the CUDA device if there is one, with exact products. With `captured`,
+the launches of each mini-batch's step, from the rows of tables to the update, are captured once and
+replayed. Steps of a request are enqueued one after the other, and the clock stops when all have
+ended. Levels, indices and graphs of all mini-batches must be made within `DEADLINE` seconds.
 
 The fastest of what was tried, in processor time with mini-batches of 64:
 
@@ -18,8 +23,13 @@ The fastest of what was tried, in processor time with mini-batches of 64:
   each step is as long as the sequence. Four padded groups by length are 1.9 to 3.1 times as fast as
   packed sentences, 1.6 to 2.0 times as fast as one group, and 1.7 to 2.2 times as fast as a loop.
 - Tables have sparse gradients. Fused and `foreach` updates gained nothing.
+
+With `eager` and `captured`, the looked-up rows have the gradients instead of the tables, and the
+update adds them to the tables by `index_add_`. This is the same update by SGD, without sparse
+tensors, and all of it can be captured. Dense parameters have a fused update on a device.
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -34,8 +44,13 @@ import pytorch
 
 # The groups of sentences in a mini-batch.
 GROUPS = 4
-# Gradients go by `Rows`; the token only orders reads and writes.
-NOTHING = torch.zeros(())
+# Seconds for the levels, indices and graphs of all mini-batches, with `eager` or `captured`.
+DEADLINE = 30.0
+
+
+def new_token():
+    """Gradients go by `Rows`; the token only orders reads and writes."""
+    return torch.empty(())
 
 
 class Rows:
@@ -58,7 +73,7 @@ class Read(torch.autograd.Function):
     def backward(ctx, *gradients):
         for sums, gradient in zip(ctx.states.gradients, gradients):
             sums.index_add_(0, ctx.rows, gradient)
-        return NOTHING, None, None
+        return None, None, None
 
 
 class Write(torch.autograd.Function):
@@ -67,17 +82,39 @@ class Write(torch.autograd.Function):
     @staticmethod
     def forward(ctx, token, h, c, states, rows):
         ctx.states, ctx.rows = states, rows
+        ctx.set_materialize_grads(False)
         for values, new in zip(states.values, (h, c)):
             values[rows] = new
-        return torch.zeros(())
+        return new_token()
 
     @staticmethod
     def backward(ctx, _):
         h, c = (gradients[ctx.rows] for gradients in ctx.states.gradients)
-        return NOTHING, h, c, None, None
+        return None, h, c, None, None
 
 
-class TreeLstm(pytorch.TreeLstm):
+class Tables:
+    """Looks up rows of tables, which have sparse gradients or are kept for `update`."""
+
+    # Rows that were looked up: (table, rows, values). None for sparse gradients.
+    looked_up = None
+
+    def look_up(self, table, rows):
+        if self.looked_up is None:
+            return F.embedding(rows, self.weights[table], sparse=True)
+        values = F.embedding(rows, self.weights[table]).requires_grad_()
+        self.looked_up.append((table, rows, values))
+        return values
+
+    def update(self, rate):
+        """Updates the tables by SGD."""
+        for table, rows, values in self.looked_up:
+            gradient = values.grad.flatten(0, -2)
+            self.weights[table].index_add_(0, rows.flatten(), gradient, alpha=-rate)
+        self.looked_up.clear()
+
+
+class TreeLstm(Tables, pytorch.TreeLstm):
     tables = ["embed.weight"]
 
     def dense(self):
@@ -101,11 +138,11 @@ class TreeLstm(pytorch.TreeLstm):
         nodes, tokens, groups, outputs = prepared
         size = self.leaf.shape[1] // 3
         states = Rows(nodes, size)
-        embedded = F.embedding(tokens, self.weights["embed.weight"], sparse=True)
+        embedded = self.look_up("embed.weight", tokens)
         i, o, u = torch.addmm(self.leaf_bias, embedded, self.leaf).chunk(3, 1)
         c = torch.sigmoid(i) * torch.tanh(u)
         h = torch.sigmoid(o) * torch.tanh(c)
-        token = Write.apply(NOTHING, h, c, states, slice(0, len(tokens)))
+        token = Write.apply(new_token(), h, c, states, slice(0, len(tokens)))
         for cell, rows, children in groups:
             weight, forget, bias, forget_bias = self.gates[cell]
             h, c = (pair.view(-1, 2 * size) for pair in Read.apply(token, states, children))
@@ -121,7 +158,7 @@ class TreeLstm(pytorch.TreeLstm):
         return torch.addmm(self.output[1], h, self.output[0])
 
 
-class Tagger(pytorch.Tagger):
+class Tagger(Tables, pytorch.Tagger):
     """Two stacks of `nn.LSTM` over padded groups of sentences of about the same length."""
 
     tables = ["embed.weight"]
@@ -155,7 +192,7 @@ class Tagger(pytorch.Tagger):
             groups, out = prepared[name]
             tops = []
             for tokens in groups:
-                words = F.embedding(tokens, self.weights["embed.weight"], sparse=True)
+                words = self.look_up("embed.weight", tokens)
                 start = (state.unsqueeze(1).repeat(1, tokens.shape[1], 1) for state in first)
                 tops.append(lstm(words, tuple(start))[0].flatten(0, 1))
             sides.append(torch.cat(tops).index_select(0, out))
@@ -163,7 +200,7 @@ class Tagger(pytorch.Tagger):
         return torch.addmm(self.weights["out.bias"], hidden, self.out)
 
 
-class LatticeLstm(pytorch.Lattice):
+class LatticeLstm(Tables, pytorch.Lattice):
     tables = ["char_embed.weight", "word_embed.weight"]
 
     def __init__(self, weights, cells):
@@ -177,10 +214,10 @@ class LatticeLstm(pytorch.Lattice):
         arcs, _, tokens, steps, outputs = prepared
         starts = self.weights["h0"], self.weights["c0"]
         size = len(starts[0])
-        made, token, products, hidden = Rows(arcs, size), NOTHING, {}, []
+        made, token, products, hidden = Rows(arcs, size), new_token(), {}, []
         for cell, rows in tokens.items():
-            table, w, bias, _, _ = self.cells[cell]
-            all_rows = torch.addmm(bias, F.embedding(rows, table, sparse=True), w)
+            _, w, bias, _, _ = self.cells[cell]
+            all_rows = torch.addmm(bias, self.look_up(f"{cell}_embed.weight", rows), w)
             calls = [call for *_, calls in steps for call in calls if call[0] == cell]
             sizes = [inputs.stop - inputs.start for _, _, inputs, _ in calls]
             products[cell] = iter(all_rows.split(sizes))
@@ -207,38 +244,89 @@ MODELS = {
 }
 
 
-def main(folder):
-    graphs, weights = protocol.read_graphs(folder), pytorch.read_weights(folder)
-    with open(os.path.join(folder, "training.json")) as file:
-        training = json.load(file)
-    model = MODELS[graphs["model"]](weights, graphs["cells"])
-    optimizers = [
-        # An optimizer treats all tensors alike, and only tables have sparse gradients.
-        torch.optim.SGD([tensor.requires_grad_() for tensor in tensors], lr=training["rate"])
-        for tensors in (model.dense(), [weights[name] for name in model.tables])
-    ]
-    prepared = {}
+class Captured:
+    """The captured launches of a mini-batch's step. They read the tensors of `step` by address, so
+    these must live as long as the graph."""
 
-    def run(count, number):
-        if number not in prepared:
-            began = time.perf_counter()
-            batch = protocol.merged(graphs["mini_batches"], count, number)
-            made = model.prepare(pytorch.Calls(graphs["cells"], batch))
-            instances = training["targets"][number]
-            targets = pytorch.index([target for targets in instances for target in targets])
-            prepared[number] = made, targets, len(instances), time.perf_counter() - began
-        made, targets, instances, preparing = prepared[number]
-        began = time.perf_counter()
+    def __init__(self, step, weights, capture=pytorch.capture):
+        before = [weight.detach().clone() for weight in weights]
+        self.step = step
+        self.graph, self.loss = capture(step)
+        # Capturing runs the step once, with its update.
+        with torch.no_grad():
+            for weight, old in zip(weights, before):
+                weight.copy_(old)
+
+    def __call__(self):
+        self.graph.replay()
+        return self.loss
+
+
+def stepper(model, training, with_sparse_gradients):
+    """Returns a function that makes the step of a mini-batch, and all weights that it updates."""
+    rate, tables = training["rate"], [model.weights[name] for name in model.tables]
+    dense = [tensor.requires_grad_() for tensor in model.dense()]
+    # An optimizer treats all tensors alike, and only tables have sparse gradients.
+    fused = True if dense[0].is_cuda else None
+    optimizers = [torch.optim.SGD(dense, lr=rate, fused=fused)]
+    if with_sparse_gradients:
+        optimizers.append(torch.optim.SGD([table.requires_grad_() for table in tables], lr=rate))
+    else:
+        model.looked_up = []
+
+    def step(made, targets, instances):
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
         loss = F.cross_entropy(model.run(made), targets, reduction="sum") / instances
         loss.backward()
         for optimizer in optimizers:
             optimizer.step()
-        loss = loss.detach()
+        if not with_sparse_gradients:
+            model.update(rate)
+        return loss.detach()
+
+    return step, dense + tables
+
+
+def main(folder, mode="cpu"):
+    has_cuda = torch.cuda.is_available()
+    if mode == "captured" and not has_cuda:
+        return protocol.skip("CUDA graphs need a CUDA device, and PyTorch finds none")
+    on_device = mode != "cpu" and has_cuda
+    graphs, weights = protocol.read_graphs(folder), pytorch.read_weights(folder)
+    if on_device:
+        weights = pytorch.on_cuda(weights)
+    with open(os.path.join(folder, "training.json")) as file:
+        training = json.load(file)
+    model = MODELS[graphs["model"]](weights, graphs["cells"])
+    step, updated = stepper(model, training, mode == "cpu")
+    deadline = contextlib.nullcontext() if mode == "cpu" else pytorch.Deadline(DEADLINE)
+    prepared = {}
+
+    def prepare(count, number):
+        batch = protocol.merged(graphs["mini_batches"], count, number)
+        made = model.prepare(pytorch.Calls(graphs["cells"], batch))
+        instances = training["targets"][number]
+        targets = pytorch.index([target for targets in instances for target in targets])
+        own = lambda: step(made, targets, len(instances))
+        try:
+            return Captured(own, updated) if mode == "captured" else own
+        except RuntimeError as error:
+            raise protocol.Skipped(str(error).splitlines()[0])
+
+    def run(count, number):
+        if number not in prepared:
+            began = time.perf_counter()
+            with deadline:
+                made = prepare(count, number)
+            prepared[number] = made, time.perf_counter() - began
+        own, preparing = prepared[number]
+        began = time.perf_counter()
+        loss = own()
         return (time.perf_counter() - began, preparing), loss
 
-    protocol.serve(folder, torch.__version__, run)
+    wait = torch.cuda.synchronize if on_device else lambda: None
+    protocol.serve(folder, torch.__version__, run, wait=wait)
 
 
 if __name__ == "__main__":

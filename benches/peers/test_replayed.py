@@ -1,4 +1,5 @@
-"""Replays three mini-batches in turn and compares them with eager runs, without a CUDA device.
+"""Replays three mini-batches in turn, in inference and in training, and compares them with eager
+runs, without a CUDA device.
 
     python3 test_replayed.py
 
@@ -15,8 +16,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 import pytorch
+import pytorch_training
 
 HIDDEN = 8
+CELLS = ["leaf", "node", "out"]
 
 
 class Recorder(TorchDispatchMode):
@@ -39,6 +42,7 @@ class Recorder(TorchDispatchMode):
     def reference(value):
         return weakref.ref(value) if isinstance(value, torch.Tensor) else lambda: value
 
+    @torch.no_grad()
     def replay(self):
         def alive(reference):
             value = reference()
@@ -61,9 +65,7 @@ def record(work):
     return recorder, results
 
 
-def main():
-    random.seed(1)
-    torch.manual_seed(1)
+def random_weights():
     weights = {"embed.weight": torch.randn(20, HIDDEN), "out.weight": torch.randn(5, HIDDEN)}
     weights["out.bias"] = torch.randn(5)
     for gate in "iou":
@@ -73,43 +75,74 @@ def main():
         weights[f"node.b_{gate}"] = torch.randn(HIDDEN)
         for side in "lr":
             weights[f"node.u_{gate}_{side}"] = torch.randn(HIDDEN, HIDDEN)
-    cells = ["leaf", "node", "out"]
+    return weights
+
+
+def prepared(model, leaves):
+    """A chain of nodes over some leaves."""
+    calls = [(0, [random.randrange(20)], []) for _ in range(leaves)]
+    for leaf in range(1, leaves):
+        calls.append((1, [], [0 if leaf == 1 else len(calls) - 1, leaf]))
+    calls.append((2, [], [len(calls) - 1]))
+    batch = {"calls": calls, "wanted": [len(calls) - 1]}
+    return model.prepare(pytorch.Calls(CELLS, batch))
+
+
+def infer():
+    model = pytorch.TreeLstm(random_weights(), CELLS)
+    mini_batches = [prepared(model, leaves) for leaves in (3, 5, 4)]
+    expected = [pytorch.eager(model, mini_batch)() for mini_batch in mini_batches]
+    replayed = []
+    while mini_batches:
+        replayed.append(pytorch.Replayed(model, mini_batches.pop(0), record))
+    gc.collect()
+    for _ in range(3):
+        for run, results in zip(replayed, expected):
+            # Overwrites memory that was freed.
+            garbage = [torch.full((size,), 7, dtype=torch.int64) for size in range(1, 9)]
+            run.results.zero_()
+            assert torch.equal(run(), results)
+            del garbage
+    # Without the inputs, the recorder notices.
+    run = pytorch.Replayed(model, prepared(model, 6), record)
+    run.prepared = None
+    gc.collect()
+    try:
+        run()
+    except AssertionError as error:
+        assert str(error) == "freed memory"
+    else:
+        raise SystemExit("reading freed memory was not noticed")
+
+
+def train():
+    """Each replay updates the weights, and capturing changes none."""
+    weights = random_weights()
+    copy = {name: tensor.clone() for name, tensor in weights.items()}
+    models = [pytorch_training.TreeLstm(of, CELLS) for of in (copy, weights)]
+    (eager, _), (step, updated) = [
+        pytorch_training.stepper(model, {"rate": 0.1}, False) for model in models
+    ]
+    mini_batches = [(prepared(models[0], leaves), torch.tensor([leaves])) for leaves in (3, 4, 2)]
+    captured = [
+        pytorch_training.Captured(lambda own=own: step(*own, 1), updated, record)
+        for own in mini_batches
+    ]
+    losses = []
+    for _ in range(3):
+        for own, replay in zip(mini_batches, captured):
+            losses.append(replay().clone())
+            assert torch.equal(losses[-1], eager(*own, 1)), losses
+    assert sum(losses[6:]) < sum(losses[:3]), losses
+
+
+def main():
+    random.seed(1)
+    torch.manual_seed(1)
     with torch.inference_mode():
-        model = pytorch.TreeLstm(weights, cells)
-
-        def prepared(leaves):
-            """A chain of nodes over some leaves."""
-            calls = [(0, [random.randrange(20)], []) for _ in range(leaves)]
-            for leaf in range(1, leaves):
-                calls.append((1, [], [0 if leaf == 1 else len(calls) - 1, leaf]))
-            calls.append((2, [], [len(calls) - 1]))
-            batch = {"calls": calls, "wanted": [len(calls) - 1]}
-            return model.prepare(pytorch.Calls(cells, batch))
-
-        mini_batches = [prepared(leaves) for leaves in (3, 5, 4)]
-        expected = [pytorch.eager(model, mini_batch)() for mini_batch in mini_batches]
-        replayed = []
-        while mini_batches:
-            replayed.append(pytorch.Replayed(model, mini_batches.pop(0), record))
-        gc.collect()
-        for _ in range(3):
-            for run, results in zip(replayed, expected):
-                # Overwrites memory that was freed.
-                garbage = [torch.full((size,), 7, dtype=torch.int64) for size in range(1, 9)]
-                run.results.zero_()
-                assert torch.equal(run(), results)
-                del garbage
-        # Without the inputs, the recorder notices.
-        run = pytorch.Replayed(model, prepared(6), record)
-        run.prepared = None
-        gc.collect()
-        try:
-            run()
-        except AssertionError as error:
-            assert str(error) == "freed memory"
-        else:
-            raise SystemExit("reading freed memory was not noticed")
-    print("three mini-batches replayed")
+        infer()
+    train()
+    print("three mini-batches replayed, in inference and in training")
 
 
 if __name__ == "__main__":
