@@ -48,7 +48,9 @@ pub fn findings(
         (Part::Verify, _) => {
             Ok(verify(device, &options.models, options.networks(), until, progress))
         }
-        (Part::VerifyTraining, _) => Ok(verify_training(device, &options.models, until, progress)),
+        (Part::VerifyTraining, _) => {
+            Ok(verify_training(device, &options.models, options.networks(), until, progress))
+        }
         (Part::Stress, _) => match workloads.first() {
             Some(first) => {
                 let hidden = options.hidden(first)[0];

@@ -50,7 +50,7 @@ fn a_missing_device_is_one_error_that_says_what_to_install() {
     assert!(printed.is_empty() && !run.json.exists());
 }
 
-/// Everything that needs no GPU, on the emulated device, in a minute: throughput has fewer
+/// Everything that needs no GPU, on the emulated device, in two minutes: throughput has fewer
 /// laps if the machine is slow.
 #[test]
 fn a_rehearsal_writes_figures_for_every_part() {
@@ -59,7 +59,7 @@ fn a_rehearsal_writes_figures_for_every_part() {
     }
     let run = Run::new();
     let small = ["--gpu", "--device", "emulated", "--models", "tree_lstm", "--networks", "1"];
-    let printed = run.ok(&[&small, &["--minutes", "1", "--systems", "cuda"]]);
+    let printed = run.ok(&[&small, &["--minutes", "2", "--systems", "cuda"]]);
     let (findings, records) = (findings(&run.json), read(&run.json).unwrap());
     let page = std::fs::read_to_string(&run.html).unwrap();
 
@@ -69,8 +69,9 @@ fn a_rehearsal_writes_figures_for_every_part() {
     // Without AVX2 or NEON the processor computes other bits, and verify is skipped.
     let verified = of("verify", Outcome::Passed) + 2 * of("verify", Outcome::Skipped);
     assert_eq!((verified, of("stress", Outcome::Passed)), (2, 1), "{printed}");
-    let trained = [Outcome::Passed, Outcome::Skipped].map(|it| of("verify-training", it));
-    assert_eq!(trained.iter().sum::<usize>(), 1, "{printed}");
+    let [passed, skipped, stopped] =
+        [Outcome::Passed, Outcome::Skipped, Outcome::Stopped].map(|it| of("verify-training", it));
+    assert_eq!(passed + 2 * skipped + stopped, 2, "{printed}");
     // Each shape, or those that the time has sufficed for.
     let [passed, stopped, skipped] =
         [Outcome::Passed, Outcome::Stopped, Outcome::Skipped].map(|it| of("waves", it));

@@ -45,11 +45,8 @@ pub(super) fn verify(
             ControlFlow::Continue(findings) => findings,
             ControlFlow::Break(findings) => return findings,
         };
-    if networks > 0 {
-        progress("random networks");
-        let (outcome, note) = random_networks(device, networks, until);
-        findings.push(Finding::new("verify", "random networks", outcome, note));
-    }
+    let random = |seed| Ok(random_network(device, seed)?);
+    findings.extend(of_random_networks("verify", networks, until, progress, random));
     findings
 }
 
@@ -126,9 +123,19 @@ fn golden(device: &Device, folder: &Path) -> Result<String, Failure> {
     Ok(format!("the processor's bits, also with folded tables; tf32 within {error:.1e}"))
 }
 
-/// Compares random networks on several threads, since compiling takes most of the time. The first
-/// failure ends the comparison.
-fn random_networks(device: &Device, all: u64, until: Instant) -> (Outcome, String) {
+/// Compares random networks on several threads, since compiling takes most of the time. `is_same`
+/// compares the network of a seed. The first failure ends the comparison.
+pub(super) fn of_random_networks(
+    part: &str,
+    all: u64,
+    until: Instant,
+    mut progress: impl FnMut(&str),
+    is_same: impl Fn(u64) -> Result<bool, Failure> + Sync,
+) -> Option<Finding> {
+    if all == 0 {
+        return None;
+    }
+    progress("random networks");
     let (next, same) = (AtomicU64::new(0), AtomicU64::new(0));
     let failed = Mutex::new(None);
     let work = || {
@@ -138,13 +145,13 @@ fn random_networks(device: &Device, all: u64, until: Instant) -> (Outcome, Strin
             if seed >= all {
                 break;
             }
-            let outcome = match random_network(device, seed) {
+            let outcome = match is_same(seed) {
                 Ok(true) => {
                     same.fetch_add(1, Ordering::Relaxed);
                     continue;
                 }
                 Ok(false) => (Outcome::Failed, format!("network {seed} has different bits")),
-                Err(error) if is_no_compiler(&error) => (Outcome::Skipped, error.to_string()),
+                Err(error) if is_no_compiler(&*error) => (Outcome::Skipped, error.to_string()),
                 Err(error) => (Outcome::Failed, format!("network {seed}: {error}")),
             };
             failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(outcome);
@@ -155,12 +162,13 @@ fn random_networks(device: &Device, all: u64, until: Instant) -> (Outcome, Strin
     });
     let same = same.into_inner();
     let note = format!("{same} of {all} have the processor's bits");
-    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    let (outcome, note) = match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some((Outcome::Skipped, why)) if same > 0 => (Outcome::Passed, format!("{note}; {why}")),
         Some(failed) => failed,
         None if same < all => (Outcome::Stopped, note),
         None => (Outcome::Passed, note),
-    }
+    };
+    Some(Finding::new(part, "random networks", outcome, note))
 }
 
 /// Returns the number of threads that compile kernels.
@@ -195,7 +203,7 @@ fn random_network(device: &Device, seed: u64) -> Result<bool, BackendError> {
 }
 
 /// Returns true for the error that kernels are not cached and there is no compiler.
-fn is_no_compiler(failure: &(dyn std::error::Error + 'static)) -> bool {
+pub(super) fn is_no_compiler(failure: &(dyn std::error::Error + 'static)) -> bool {
     let error = failure.downcast_ref::<BackendError>().and_then(CudaError::of);
     matches!(error, Some(CudaError::NoCompiler { .. }))
 }

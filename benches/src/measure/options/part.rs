@@ -36,7 +36,7 @@ pub enum Part {
     Probe,
     /// Goldens and random networks: the device computes the processor's bits
     Verify,
-    /// Training of the goldens: the device computes the processor's bits
+    /// Training of goldens and random networks: the device computes the processor's bits
     VerifyTraining,
     /// Launches, barriers and transfers of the device
     Latencies,
