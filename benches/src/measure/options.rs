@@ -96,7 +96,7 @@ pub struct Options {
     /// The CUDA device, or an emulated one for a rehearsal without times
     #[arg(long, value_name = "DEVICE", default_value = "cuda")]
     pub device: DeviceKind,
-    /// Random networks that verify compares [default: 200; emulated 2; pack 8]
+    /// Random networks that verify and verify-training compare [default: 200; emulated 2; pack 8]
     #[arg(long, value_name = "N")]
     pub networks: Option<u64>,
     /// Prints times of mini-batches by a model of a CUDA device, or of steps with --only training
@@ -142,7 +142,7 @@ impl Options {
         }
         let for_device = Part::DEVICE.contains(&part);
         if self.gpu {
-            return for_device || part == Part::Throughput;
+            return for_device || matches!(part, Part::Throughput | Part::Training);
         }
         !for_device && !matches!(part, Part::Paper | Part::Soak | Part::Peers)
     }
@@ -208,7 +208,7 @@ impl Options {
     pub fn batches(&self, part: Part) -> Vec<usize> {
         let default: &[usize] = match (part, self.gpu, self.quick) {
             (_, true, _) if self.device == DeviceKind::Emulated => &[4],
-            (Part::Throughput, true, false) => &[64, 1024],
+            (Part::Throughput | Part::Training, true, false) => &[64, 1024],
             (Part::Latency, ..) => &[1, 8],
             (Part::Counts, _, true) => &[1, 64],
             (Part::Counts, _, false) => &[1, 8, 64, 256],

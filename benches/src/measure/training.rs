@@ -49,7 +49,8 @@ pub fn training(
     for &program in peers.iter().filter(|_| threads == 1) {
         say(&format!("starting {}", program.name()));
         let (weights, model) = (&parameters, family.model);
-        twins.extend(Twin::start(program, model, &*workload, weights, &mini_batches, &*passes)?);
+        let targets = passes.targets();
+        twins.extend(Twin::start(program, model, &*workload, weights, &mini_batches, &targets)?);
     }
     if !twins.is_empty() {
         say("comparing the first losses");

@@ -11,6 +11,8 @@ use edbatch_runtime::{Parameters, Precision};
 
 use crate::Failure;
 use crate::measure::contestant::{Contestant, Running};
+use crate::measure::device::Device;
+use crate::measure::gpu::training::{OnDevice, trainers};
 use crate::measure::peers::program::Program;
 use crate::measure::sets::Set;
 use crate::measure::systems::Setup;
@@ -75,6 +77,15 @@ pub trait Workload {
         threads: usize,
         mini_batches: &[MiniBatch],
     ) -> Result<Box<dyn Passes>, Failure>;
+
+    /// Makes trainers on a device for mini-batches of the test part with these targets.
+    fn trainers(
+        &self,
+        device: &Device,
+        parameters: &Parameters,
+        mini_batches: &[MiniBatch],
+        targets: &[&[Targets]],
+    ) -> Result<Vec<(OnDevice, Vec<f64>)>, Failure>;
 
     /// Computes a mini-batch of the test part node by node.
     fn interpret(
@@ -147,6 +158,18 @@ where
     ) -> Result<Box<dyn Passes>, Failure> {
         let inputs = mini_batches.iter().map(|mini_batch| mini_batch.of(&self.test)).collect();
         Ok(Box::new(OfModel::new(self.model.clone(), parameters, threads, inputs)?))
+    }
+
+    fn trainers(
+        &self,
+        device: &Device,
+        parameters: &Parameters,
+        mini_batches: &[MiniBatch],
+        targets: &[&[Targets]],
+    ) -> Result<Vec<(OnDevice, Vec<f64>)>, Failure> {
+        let inputs = mini_batches.iter().map(|mini_batch| mini_batch.of(&self.test));
+        let with_targets = inputs.zip(targets.iter().map(|targets| targets.to_vec())).collect();
+        trainers(&self.model, device, parameters, with_targets)
     }
 
     fn interpret(

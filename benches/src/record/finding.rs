@@ -97,7 +97,8 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, outcome, figure, note, .. } = self;
         match figure {
-            Some(figure) => write!(f, "{what}: {figure}"),
+            Some(figure) if note.is_empty() => write!(f, "{what}: {figure}"),
+            Some(figure) => write!(f, "{what}: {figure}; {note}"),
             None => write!(f, "{} {what}: {note}", outcome.name()),
         }
     }

@@ -337,7 +337,8 @@ fn findings(records: &[&Finding]) -> Table {
             ("part", |r: &Finding| r.part.clone()),
             ("what", |r| r.what.clone()),
             ("outcome", |r| match (&r.figure, &*r.note) {
-                (Some(figure), _) => figure.to_string(),
+                (Some(figure), "") => figure.to_string(),
+                (Some(figure), note) => format!("{figure}; {note}"),
                 (None, "") => r.outcome.name().into(),
                 (None, note) => format!("{}: {note}", r.outcome.name()),
             }),

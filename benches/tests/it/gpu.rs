@@ -72,6 +72,7 @@ fn a_rehearsal_writes_figures_for_every_part() {
     let [passed, skipped, stopped] =
         [Outcome::Passed, Outcome::Skipped, Outcome::Stopped].map(|it| of("verify-training", it));
     assert_eq!(passed + 2 * skipped + stopped, 2, "{printed}");
+    assert_eq!(of("training", Outcome::Passed), 1, "{printed}");
     // Each shape, or those that the time has sufficed for.
     let [passed, stopped, skipped] =
         [Outcome::Passed, Outcome::Stopped, Outcome::Skipped].map(|it| of("waves", it));

@@ -145,4 +145,15 @@ fn pytorch_that_is_missing_or_has_other_losses_is_reported() {
     let (code, _, message) = outcome_of(&[]);
     assert_eq!(code, Some(1), "{message}");
     assert!(message.contains("PyTorch: the losses of the first 4 steps differ"), "{message}");
+    // On a device, it is a failed check of each program.
+    if !crate::gpu::has_compiler() {
+        return;
+    }
+    let (code, printed, message) = outcome_of(&["--gpu", "--device", "emulated", "--batch", "2"]);
+    assert_eq!(code, Some(1), "{message}");
+    let wrong = |program: &str| {
+        let found = format!("losses of {program}: {program}: the losses of the first 4 steps");
+        printed.lines().any(|line| line.contains("FAILED") && line.contains(&found))
+    };
+    assert!(wrong("PyTorch, CUDA") && wrong("PyTorch, CUDA graphs"), "{printed}{message}");
 }

@@ -94,7 +94,7 @@ fn fill(folder: &Path, options: &[String]) -> Result<(), Failure> {
     }
     let peers = folder.join("peers");
     fs::create_dir(&peers)?;
-    for script in ["protocol.py", "pytorch.py"] {
+    for script in ["protocol.py", "pytorch.py", "pytorch_training.py"] {
         fs::copy(assets::scripts().join(script), peers.join(script))?;
     }
     for name in ModelName::ALL.map(ModelName::name) {

@@ -37,8 +37,11 @@ enum Greeting {
 }
 
 impl Process {
-    /// Starts a command of a program. Prints the reason if it cannot run the model.
-    pub(super) fn start(program: Program, mut command: Command) -> Result<Option<Self>, Failure> {
+    /// Starts a command of a program. If it cannot run the model, prints and returns the reason.
+    pub(super) fn start(
+        program: Program,
+        mut command: Command,
+    ) -> Result<Result<Self, String>, Failure> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let to = child.stdin.take();
         let from = BufReader::new(child.stdout.take().expect("it is piped"));
@@ -47,11 +50,11 @@ impl Process {
         match serde_json::from_str(&process.line()?)? {
             Greeting::Version(version) => {
                 process.version = version;
-                Ok(Some(process))
+                Ok(Ok(process))
             }
             Greeting::Skipped(reason) => {
                 eprintln!("{}: {reason}; skipped", program.name());
-                Ok(None)
+                Ok(Err(reason))
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use edbatch::models::Targets;
 use edbatch_runtime::Parameters;
 use tempfile::TempDir;
 
@@ -9,7 +10,7 @@ use crate::Failure;
 use crate::measure::peers::process::Process;
 use crate::measure::peers::program::{Program, script_on};
 use crate::measure::peers::{difference, filled};
-use crate::measure::workload::{MiniBatch, PEERS, Passes, RATE, Workload};
+use crate::measure::workload::{MiniBatch, PEERS, RATE, Workload};
 use crate::record::training::TrainingPeer;
 
 /// The number of first steps whose losses are compared.
@@ -22,29 +23,35 @@ pub struct Twin {
     folder: TempDir,
     process: Process,
     /// Seconds of steps, and seconds in which Python prepared them.
-    seconds: [f64; 2],
-    difference: f64,
+    pub seconds: [f64; 2],
+    /// The number of these steps.
+    pub steps: usize,
+    /// Largest difference of losses from ours, relative to the smallest of ours.
+    pub difference: f64,
 }
 
 impl Twin {
-    /// Starts the process, unless it cannot run the model.
+    /// Starts the process. Returns the reason if it cannot run the model.
     pub fn start(
         program: Program,
         model: &str,
         workload: &dyn Workload,
         parameters: &Parameters,
         mini_batches: &[MiniBatch],
-        passes: &dyn Passes,
-    ) -> Result<Option<Self>, Failure> {
+        targets: &[&[Targets]],
+    ) -> Result<Result<Self, String>, Failure> {
         let folder = filled(model, workload, parameters, mini_batches)?;
-        let training = serde_json::json!({ "rate": RATE, "targets": passes.targets() });
+        let training = serde_json::json!({ "rate": RATE, "targets": targets });
         fs::write(folder.path().join("training.json"), training.to_string())?;
-        let script = match program {
-            Program::DyNet => "dynet_training.py",
-            _ => "pytorch_training.py",
+        let (script, options): (_, &[&str]) = match program {
+            Program::DyNet => ("dynet_training.py", &[]),
+            Program::PyTorch => ("pytorch_training.py", &[]),
+            Program::PyTorchCuda => ("pytorch_training.py", &["eager"]),
+            _ => ("pytorch_training.py", &["captured"]),
         };
-        let process = Process::start(program, script_on(folder.path(), script, &[]))?;
-        Ok(process.map(|process| Self { folder, process, seconds: [0.0; 2], difference: 0.0 }))
+        let process = Process::start(program, script_on(folder.path(), script, options))?;
+        let (seconds, steps, difference) = ([0.0; 2], 0, 0.0);
+        Ok(process.map(|process| Self { folder, process, seconds, steps, difference }))
     }
 
     /// Trains on the first mini-batches. Fails if the losses differ from ours.
@@ -64,11 +71,12 @@ impl Twin {
         Ok(())
     }
 
-    /// Trains on a mini-batch. Returns the seconds.
-    pub fn step(&mut self, number: usize) -> Result<f64, Failure> {
-        let [computing, preparing] = self.process.turn(1, &[number], &mut |_, _| {})?;
+    /// Trains on mini-batches. Returns the seconds.
+    pub fn train(&mut self, numbers: &[usize]) -> Result<f64, Failure> {
+        let [computing, preparing] = self.process.turn(1, numbers, &mut |_, _| {})?;
         self.seconds[0] += computing;
         self.seconds[1] += preparing;
+        self.steps += numbers.len();
         Ok(computing)
     }
 
@@ -89,7 +97,7 @@ impl Twin {
 pub fn steps(twins: &mut [Twin], number: usize) -> Result<[f64; PEERS.len()], Failure> {
     let mut seconds = [0.0; PEERS.len()];
     for (twin, seconds) in twins.iter_mut().zip(&mut seconds) {
-        *seconds = twin.step(number)?;
+        *seconds = twin.train(&[number])?;
     }
     Ok(seconds)
 }

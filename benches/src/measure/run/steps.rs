@@ -10,6 +10,7 @@ use crate::measure::cells::cells;
 use crate::measure::counts::{counts, counts_of_file, published};
 use crate::measure::families::Family;
 use crate::measure::gpu::findings;
+use crate::measure::gpu::training::{ON_CUDA, training as on_device};
 use crate::measure::growth::{SOME_OF_EACH, growth};
 use crate::measure::options::{DeviceKind, Options, Part};
 use crate::measure::peers::program::Program;
@@ -264,15 +265,33 @@ impl<'a> Steps<'a> {
         let trained = families.iter().filter(|family| SOME_OF_EACH.contains(&family.model));
         let mut trained: Vec<&Family> = trained.collect();
         trained.dedup_by_key(|family| family.model);
-        let peers = PEERS.into_iter().filter(|_| options.peers && !trained.is_empty());
-        let peers: Vec<Program> = peers.filter(|program| program.is_installed()).collect();
+        let peers = if options.gpu { ON_CUDA } else { PEERS }.into_iter();
+        let peers = peers.filter(|_| options.peers && !trained.is_empty());
+        // PyTorch rehearses on the processor, too.
+        let is_installed = |&program: &Program| match options.device {
+            DeviceKind::Emulated => Program::PyTorch.is_installed(),
+            DeviceKind::Cuda => program.is_installed(),
+        };
+        let peers: Vec<Program> = peers.filter(is_installed).collect();
         let suffix = if peers.is_empty() { "" } else { ", peers" };
         for family in trained {
             for (hidden, batch) in options.hidden(family).into_iter().flat_map(|hidden| {
                 options.batches(Part::Training).into_iter().map(move |batch| (hidden, batch))
             }) {
+                let sized = sized(family, hidden, batch);
+                if options.gpu {
+                    let (name, peers) = (format!("training: {sized}{suffix}"), peers.clone());
+                    self.add(name, Pace::Once, 15.0, move |context, seconds, say| {
+                        let device = context.device.ok_or("no device was opened")?;
+                        let seconds = seconds.unwrap_or(30.0).min(30.0);
+                        let seconds = (!device.is_emulated()).then_some(seconds);
+                        let size = (hidden, batch);
+                        let findings = on_device(family, size, device, &peers, seconds, say)?;
+                        Ok(findings.into_iter().map(Figures::Device).collect())
+                    });
+                    continue;
+                }
                 for threads in options.setting(hidden, batch, vec![]).threads {
-                    let sized = sized(family, hidden, batch);
                     let name = format!("training: {sized}, {threads} threads{suffix}");
                     let peers = peers.clone();
                     self.add(name, Pace::Once, 4.0, move |_, seconds, say| {
