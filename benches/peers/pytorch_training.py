@@ -90,7 +90,8 @@ class Write(torch.autograd.Function):
     @staticmethod
     def backward(ctx, _):
         h, c = (gradients[ctx.rows] for gradients in ctx.states.gradients)
-        return None, h, c, None, None
+        # A node without any gradient would run on another thread than the rest of a device's.
+        return h.new_empty(()), h, c, None, None
 
 
 class Tables:
