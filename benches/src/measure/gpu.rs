@@ -11,6 +11,7 @@ mod probe;
 mod sanitize;
 mod stress;
 mod subject;
+pub mod trainers;
 pub mod training;
 mod verify;
 mod verify_training;

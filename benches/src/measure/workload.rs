@@ -12,7 +12,7 @@ use edbatch_runtime::{Parameters, Precision};
 use crate::Failure;
 use crate::measure::contestant::{Contestant, Running};
 use crate::measure::device::Device;
-use crate::measure::gpu::training::{OnDevice, trainers};
+use crate::measure::gpu::trainers::{OnDevice, trainers};
 use crate::measure::peers::program::Program;
 use crate::measure::sets::Set;
 use crate::measure::systems::Setup;
@@ -169,7 +169,7 @@ where
     ) -> Result<Vec<(OnDevice, Vec<f64>)>, Failure> {
         let inputs = mini_batches.iter().map(|mini_batch| mini_batch.of(&self.test));
         let with_targets = inputs.zip(targets.iter().map(|targets| targets.to_vec())).collect();
-        trainers(&self.model, device, parameters, with_targets)
+        trainers(&self.model, device, parameters, RATE, with_targets)
     }
 
     fn interpret(
