@@ -158,7 +158,7 @@ impl Generated {
                 all.extend(entries.filter_map(|own| UnitTile::of(program, own, known)));
                 let cell = |tile: &UnitTile| phases.entries()[tile.phase].cell;
                 let with_products: Vec<_> =
-                    all.iter().filter(|tile| tile.has_products()).map(cell).collect();
+                    all.iter().filter(|tile| tile.depth() > 0).map(cell).collect();
                 all.retain(|tile| with_products.contains(&cell(tile)));
             }
             let tiles = Tiles::new(program, &phases, &layout, all);

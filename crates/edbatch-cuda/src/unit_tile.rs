@@ -120,8 +120,8 @@ impl UnitTile {
     /// Returns the sizes that decide about its shapes.
     pub(crate) fn extent(&self) -> TileExtent {
         let mut products = self.products.iter();
-        let has_rings = self.has_products()
-            && products.all(|product| product.depth.is_multiple_of(STAGE_TERMS));
+        let has_rings =
+            self.depth() > 0 && products.all(|product| product.depth.is_multiple_of(STAGE_TERMS));
         // As `multiply_all` of `kernels/tile.h`.
         let (mut in_pairs, mut left) = (0, &*self.products);
         while let [first, later @ ..] = left {
@@ -136,10 +136,6 @@ impl UnitTile {
         let (width, depth) = (self.block * self.columns, self.depth());
         let (multiplies, shapes) = (self.terms(), self.shapes);
         TileExtent { width, depth, multiplies, in_pairs, has_rings, shapes }
-    }
-
-    pub(crate) fn has_products(&self) -> bool {
-        !self.products.is_empty()
     }
 
     /// Returns the columns for which a product has weights: threads that share a unit have the same
