@@ -115,7 +115,7 @@ pub(crate) fn check(
 ) -> Result<RecordId, CallError> {
     let Some(called) = network.cells().get(cell.index()) else {
         let reason = CallErrorReason::NoCell { cells: network.cells().len() };
-        return Err(CallError { cell: cell.to_string(), reason });
+        return Err(CallError { cell: format!("cell {}", cell.index()), reason });
     };
     match misfit(network, called, rows, values, record_of) {
         Some(reason) => Err(CallError { cell: called.name().into(), reason }),

@@ -261,7 +261,7 @@ pub enum EngineError {
     /// A memory limit needs a single thread, since each thread holds its own values.
     #[error(
         "a memory limit needs 1 thread, got {threads}: run whole mini-batches on an engine per \
-         thread (`Engine::fork`), each with the limit"
+         thread (a fork of this one), each with the limit"
     )]
     MemoryLimitWithThreads {
         /// The requested number of threads.

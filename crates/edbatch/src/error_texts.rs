@@ -69,7 +69,7 @@ fn messages_of_runs_are_complete_without_a_source() {
         (
             Box::new(EngineError::MemoryLimitWithThreads { threads: 2 }),
             "a memory limit needs 1 thread, got 2: run whole mini-batches on an engine per thread \
-             (`Engine::fork`), each with the limit",
+             (a fork of this one), each with the limit",
         ),
         (
             Box::new(EngineError::FoldedTablesOverLimit { tables: 20, limit: 10 }),

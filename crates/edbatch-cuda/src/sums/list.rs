@@ -226,7 +226,7 @@ impl Lists {
     }
 
     /// Adds the sums over the calls of adjoints of rows, whose rows begin at these places. Then all
-    /// sums are known, and the longest tiles come first, so that all SMs end at about the same time.
+    /// sums are known, and the longest tiles come first, so that all SMs end at about one time.
     pub(crate) fn add_row_adjoints(&mut self, table: &SumTable, added: &Added, starts: &[u32]) {
         for ((of, named), &start) in table.tables.iter().zip(&added.tables).zip(starts) {
             let Some(RowCell { stride, sums, .. }) = &of.adjoint else { continue };

@@ -53,7 +53,7 @@ fn invalid_calls_are_errors() {
         assert_eq!(error.to_string(), expected);
         assert_eq!(graph.to_string(), before, "a refused call changes nothing");
     };
-    check(Kind(3), &[], &[], "call of k3: does not exist: the network has 3 cells");
+    check(Kind(3), &[], &[], "call of cell 3: does not exist: the network has 3 cells");
     check(leaf, &[1], &[], "call of leaf: expected 2 rows of tables, got 1");
     check(leaf, &[1, 1, 1], &[], "call of leaf: expected 2 rows of tables, got 3");
     check(score, &[7], &[h], "call of score: expected 0 rows of tables, got 1");

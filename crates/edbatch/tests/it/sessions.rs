@@ -200,7 +200,7 @@ fn errors_say_what_is_wrong() {
         ),
         (
             calls(&[Kind(7)], &[], &[0, 0]),
-            "call 0: call of k7: does not exist: the network has 2 cells",
+            "call 0: call of cell 7: does not exist: the network has 2 cells",
         ),
     ];
     for (got, expected) in cases {
