@@ -157,9 +157,8 @@ impl Generated {
                 let entries = recurrent.map(|(phase, _)| (phase, &phases.entries()[phase]));
                 all.extend(entries.filter_map(|own| UnitTile::of(program, own, known)));
                 let cell = |tile: &UnitTile| phases.entries()[tile.phase].cell;
-                let with_products: Vec<_> =
-                    all.iter().filter(|tile| tile.depth() > 0).map(cell).collect();
-                all.retain(|tile| with_products.contains(&cell(tile)));
+                let multiply: Vec<_> = all.iter().filter(|it| it.depth() > 0).map(cell).collect();
+                all.retain(|tile| multiply.contains(&cell(tile)));
             }
             let tiles = Tiles::new(program, &phases, &layout, all);
             layout.add_tiles(program, &phases, tiles.phases());

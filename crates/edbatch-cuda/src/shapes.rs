@@ -17,7 +17,7 @@ pub(crate) struct TileExtent {
     pub(crate) width: u32,
     pub(crate) depth: u32,
     pub(crate) multiplies: u32,
-    /// The terms of products of which thin tiles add two at a time.
+    /// The terms of the products that thin tiles add in pairs.
     pub(crate) in_pairs: u32,
     /// True if the terms of each product are whole stages of a ring.
     pub(crate) has_rings: bool,

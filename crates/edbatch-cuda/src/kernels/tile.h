@@ -34,7 +34,7 @@ enum : u32 { COMPUTING = 128 };
 // The terms of a stage of a ring, and the distance of its rows.
 enum : u32 { STAGE_TERMS = 32, STAGE_APART = STAGE_TERMS + 4 };
 
-// The first term of product p, and the start of its weights in those of a unit block.
+// The first term of product p, and where its weights begin in a unit block.
 template <class T> constexpr u32 begin_of(u32 p) { return p == 0 ? 0 : T::end(p - 1); }
 template <class T> constexpr u32 weights_of(u32 p) {
     return p == 0 ? 0
@@ -361,8 +361,8 @@ template <class T> DEVICE void element_tile(const TeamBlock& block, const Job& j
             auto x = T::load(j, r, u);
             while (!T::is_written(x) && wait.goes_on()) x = T::load(j, r, u);
             const float none[1][1] = {};
-            const float* constants = blocks.weights + of_slice % T::BLOCK;
-            T::finish(none, x, constants + of_slice / T::BLOCK * (T::CONSTANTS * T::BLOCK), j, r, u);
+            u32 of_block = of_slice / T::BLOCK * (T::CONSTANTS * T::BLOCK);
+            T::finish(none, x, blocks.weights + of_block + of_slice % T::BLOCK, j, r, u);
         }
     });
 }

@@ -41,6 +41,7 @@ impl Tiles {
             phases.iter().map(|tile| tile.blocks() * tile.terms()).sum()
         };
         tiles.sort_by_key(|tile| std::cmp::Reverse(terms(tile)));
+        // Tiles without products have no terms, so they are the last.
         let with_products = tiles.iter().filter(|tile| terms(tile) > 0).count();
         tiles.drain(MAX_SIGNATURES.min(with_products)..with_products);
         let signatures = with_products.min(MAX_SIGNATURES);

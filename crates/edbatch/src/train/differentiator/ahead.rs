@@ -61,7 +61,7 @@ impl<M: Model> Decider<'_, M> {
     }
 }
 
-/// Decides mini-batches until the caller sends no more. If it panics, sends `None`.
+/// Decides mini-batches until the caller sends no more. Sends `None` if it panics.
 fn help<B>(
     jobs: &Mutex<Receiver<Job<B>>>,
     done: Sender<Option<Job<B>>>,
