@@ -59,9 +59,11 @@ pub(crate) fn source(
         let writer = PhaseWriter::new(program, entry, cell, weights, &functions);
         PhaseWriter { multiply, ..writer }.write(number, &mut phases);
     }
-    for (number, (parameters, body)) in functions.take().into_iter().enumerate() {
-        line!(text, "\nCALLED void elementwise_{number}({parameters}) {{");
-        line!(text, "{body}}}");
+    for (number, (parameters, operations)) in functions.take().into_iter().enumerate() {
+        line!(text, "\nCALLED void elementwise_{number}(");
+        line!(text, "    Block block, Job j, u32 units{parameters}) {{");
+        line!(text, "    each_unit(block, j, units, [&](u32 r, u32 u) {{");
+        line!(text, "{operations}    }});\n}}");
     }
     text += &phases;
     tiles.write(weights, table.way, &mut text);
@@ -83,7 +85,8 @@ fn choice(phases: usize, text: &mut String) {
     line!(text, "static_assert(GIVEN == {}u, \"as the commands has it\");", CopyJob::Given as u32);
 }
 
-/// The parameters and the body of each function for element-wise programs.
+/// Of each function for element-wise programs: the parameters for places, and the operations on an
+/// element.
 type Functions = RefCell<Vec<(String, String)>>;
 
 /// Writes the function of a phase.
@@ -242,7 +245,7 @@ impl<'a> PhaseWriter<'a> {
     }
 
     /// Writes the call of a function for an element-wise program. Programs that differ only in the
-    /// addresses of parameters share a function.
+    /// places and the number of elements share a function.
     fn elementwise(
         &self,
         inputs: &[Place],
@@ -251,21 +254,20 @@ impl<'a> PhaseWriter<'a> {
         units: u32,
         text: &mut String,
     ) {
-        let (mut parameters, mut arguments) = (String::from("Block block, Job j"), String::new());
-        let (mut body, mut operations) = (String::new(), String::new());
+        let [mut parameters, mut arguments, mut operations] = [const { String::new() }; 3];
         for (register, &place) in inputs.iter().enumerate() {
-            let mut rows = self.rows(place);
-            if let Some(start) = self.parameter(place) {
-                parameters += &format!(", u64 w{register}");
-                arguments += &format!(", {start}");
-                rows = rows.replace(&format!(" {start}ull"), &format!(" w{register}"));
-            }
-            line!(body, "    Rows x{register} = {rows};");
+            let (kind, rows) = match place.base {
+                Base::Scratch(_) | Base::Output => ("Own", self.own(place)),
+                _ => ("Rows", self.rows(place)),
+            };
+            parameters += &format!(", {kind} x{register}");
+            arguments += &format!(",\n        {rows}");
             line!(operations, "        float r{register} = fresh(x{register}.row(j, r) + u);");
         }
         line!(operations, "        end_of_loads();");
         for (index, &place) in outputs.iter().enumerate() {
-            line!(body, "    Own y{index} = {};", self.own(place));
+            parameters += &format!(", Own y{index}");
+            arguments += &format!(",\n        {}", self.own(place));
         }
         for register in program.inputs()..program.inputs() + outputs.len() + program.temporaries() {
             line!(operations, "        float r{register};");
@@ -278,16 +280,14 @@ impl<'a> PhaseWriter<'a> {
         for index in 0..outputs.len() {
             line!(operations, "        put(y{index}.row(r) + u, r{});", program.inputs() + index);
         }
-        line!(body, "    each_unit(block, j, {units}, [&](u32 r, u32 u) {{");
-        line!(body, "{operations}    }});");
         let mut functions = self.functions.borrow_mut();
-        let own = (parameters, body);
+        let own = (parameters, operations);
         let known = functions.iter().position(|function| *function == own);
         let number = known.unwrap_or(functions.len());
         if known.is_none() {
             functions.push(own);
         }
-        line!(text, "    elementwise_{number}(block, j{arguments});");
+        line!(text, "    elementwise_{number}(block, j, {units}{arguments});");
     }
 
     /// Returns the start of the parameter, in floats, that a place is in.

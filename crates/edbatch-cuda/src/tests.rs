@@ -2,6 +2,7 @@
 //! available.
 
 mod adjoints;
+mod banks;
 mod barriers;
 mod chains;
 mod compiled;

@@ -12,8 +12,9 @@ use rand::{Rng, RngExt};
 /// The random generator of this module.
 pub type Random = Xoshiro256PlusPlus;
 
-/// Widths of vectors, below and above the sizes of SIMD registers and tiles.
-const WIDTHS: [usize; 7] = [1, 2, 5, 16, 17, 33, 40];
+/// Widths of vectors, below and above the sizes of SIMD registers and tiles. The last two are deep
+/// enough for unit tiles of a device.
+const WIDTHS: [usize; 9] = [1, 2, 5, 16, 17, 33, 40, 64, 80];
 /// Number of rows of every table.
 const ROWS: usize = 6;
 

@@ -46,8 +46,9 @@ const MAX_BENCHES: usize = 14_683;
 /// parts of a device's time with their tests. 610 are waits for rows and large tiles with their
 /// tests, and 44 tiles of several shapes with theirs. 7,336 are for training on devices, with their
 /// tests. 1,548 are steps and trainers ahead and the verification of training, with their tests;
-/// 390 time it and verify random networks. 113 are unit tiles without products.
-const MAX_WORKSPACE: usize = 147_606;
+/// 390 time it and verify random networks. 113 are unit tiles without products, and 109 count barriers
+/// and banks of registers.
+const MAX_WORKSPACE: usize = 147_715;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {

@@ -105,6 +105,7 @@ struct Own {
     float* base;
     u32 stride;
     DEVICE float* row(u32 r) const { return base + r * stride; }
+    DEVICE const float* row(const Job&, u32 r) const { return row(r); }
 };
 
 // The rows in a region of scratch with `width` elements a call, after `before` elements a call.

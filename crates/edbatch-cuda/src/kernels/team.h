@@ -88,8 +88,10 @@ constexpr u32 CLEARING = 0;
 constexpr u32 CLEARING = 1;
 #endif
 
-DEVICE void section(TeamBlock block, const Part& part, u32 number) {
+// Runs the next section of a block.
+DEVICE void section(TeamBlock block, const Part& part, Progress& at) {
     const Arguments& a = part.a;
+    u32 number = at.section++;
     auto clear = [&](u32 t) {
         const float not_written = from_bits(NOT_WRITTEN);
         float4 four{not_written, not_written, not_written, not_written};
@@ -106,6 +108,7 @@ DEVICE void section(TeamBlock block, const Part& part, u32 number) {
                 store4((float*)a.commands + i, load4((const float*)part.host_commands + i));
         });
         if (CLEARING == 0) block.superstep(clear);
+        at.published = false;
         return load_weights(block, a);
     }
     u32 wave = number - 1;
@@ -119,12 +122,17 @@ DEVICE void section(TeamBlock block, const Part& part, u32 number) {
     Share share = ahead.first_share(wave);
 #pragma unroll 1
     for (u32 n = 1; share.job != NONE; ++n) {
+        // A unit tile ends without a barrier.
+        if (n > 1) block.superstep([](u32) {});
         run_job(block, a, ahead.tile(wave, share, n), share.shape);
         share = ahead.share(wave, n);
     }
     Wave own = ahead.wave(wave);
     if (own.copies > 0) copy_jobs(block, a, own.first_copy, own.copies);
     if (wave == 0 && CLEARING == 1) block.unordered(clear);
+    at.published = at.published && own.tiles;
+    // Its barrier ends the section. It replaces nothing that is read before it in the next one, so
+    // that one may begin without a barrier.
     block.superstep([&](u32 t) { ahead.store(t, wave + 3, loaded[t]); });
 }
 
@@ -133,13 +141,6 @@ DEVICE bool needs_barrier(const TeamArguments& t, TeamBlock block, const Part& p
                           const Progress& at) {
     if (t.barriers || !at.published) return true;
     return !Ahead{part.a, block, part.waves, part.job}.polls(at.section - 1);
-}
-
-// Counts the section that has just ended.
-DEVICE void end_section(TeamBlock block, const Part& part, Progress& at) {
-    Ahead ahead{part.a, block, part.waves, part.job};
-    at.published = at.published && at.section > 0 && ahead.wave(at.section - 1).tiles;
-    ++at.section;
 }
 
 #ifdef __CUDACC_RTC__
@@ -165,13 +166,9 @@ plan_kernel(const __grid_constant__ TeamArguments t) {
                       arrive_and_wait(part.barrier(at.passed), all, part.a.limit);
             if (!__syncthreads_and(on)) return;
             ++at.passed, at.published = true;
-        } else {
-            // The section replaces what threads have just read of earlier waves.
-            __syncthreads();
         }
         // Ends with the barrier of a superstep, so that thread 0 arrives after all writes.
-        section(block, part, at.section);
-        end_section(block, part, at);
+        section(block, part, at);
     }
     if (is_first) part.ticket->end_first();
     if (threadIdx.x == 0) {
@@ -259,8 +256,7 @@ extern "C" u64 plan_kernel(const TeamArguments* t, u32 teams, u32 bytes, u32 see
         State& at = states[index];
         // The rows of tiles do not outlive a section.
         for (u32 i = t->resident; i < 4 * fours; ++i) all[index].memory[i] = nan;
-        section(all[index], part, at.section);
-        end_section(all[index], part, at);
+        section(all[index], part, at);
         if (at.section <= part.waves) continue;
         chosen = running.back();
         running.pop_back();

@@ -273,7 +273,6 @@ template <class T, u32 G, u32 R> DEVICE void whole_tile(const TeamBlock& block, 
                                                 weights + S::WEIGHTS);
             });
         }
-        block.superstep([](u32) {});
     }
 }
 
@@ -351,7 +350,7 @@ template <class T> DEVICE void ring_tile(const TeamBlock& block, const Job& j) {
 // A tile without products: the steps of its rows, each as soon as what it reads is written.
 template <class T> DEVICE void element_tile(const TeamBlock& block, const Job& j) {
     UnitBlocks<T> blocks(block, j);
-    block.superstep([&](u32 t) {
+    block.unordered([&](u32 t) {
         u32 units = blocks.own.count * T::BLOCK;
 #pragma unroll 1
         for (u32 i = t; i < j.count * units; i += THREADS) {
@@ -368,7 +367,7 @@ template <class T> DEVICE void element_tile(const TeamBlock& block, const Job& j
 }
 
 // Runs a unit tile in its shape, one of those with a bit in SHAPES. The numbers of shapes begin
-// with 1 (`shapes.rs`).
+// with 1 (`shapes.rs`). Threads may still read shared memory when others have ended.
 template <class T, u32 SHAPES> DEVICE void unit_tile(const TeamBlock& block, Job j, u32 shape) {
     find_rows(block, j, T::READS);
     j.first = opaque(j.first), j.count = opaque(j.count);

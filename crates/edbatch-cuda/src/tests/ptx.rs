@@ -7,6 +7,7 @@ use edbatch_models::Model;
 use edbatch_zoo::{TreeLstm, TreeSizes};
 
 use super::compiled_or_skip;
+use crate::binary::Binary;
 use crate::loaded::Generated;
 use crate::{CudaOptions, nvrtc};
 
@@ -16,6 +17,15 @@ struct Counts {
     multiply_adds: u32,
     loads: u32,
     others: u32,
+}
+
+/// Returns the compiled kernel of a TreeLSTM of 256 elements, which has all shapes of unit tiles.
+pub(super) fn tree_lstm() -> Option<Binary> {
+    let (vocabulary, embed, hidden, classes) = (100, 256, 256, 5);
+    let model = TreeLstm::new(TreeSizes { vocabulary, embed, hidden, classes }).unwrap();
+    let program = Program::new(model.network().clone(), CellStyle::Hoisted).unwrap();
+    let source = Generated::new(&program, &CudaOptions::new(), None, "sm_90").source;
+    compiled_or_skip(nvrtc::compiler().and_then(|all| all.compile(&source, "sm_90", None)))
 }
 
 /// Counts the instructions of all basic blocks.
@@ -48,14 +58,14 @@ const MOST: [[u32; 3]; 6] =
 /// for both.
 const LOOPS: [(u32, u32); 4] = [(128, 2), (256, 3), (512, 3), (1024, 2)];
 
+/// The block barriers of the kernel, outside functions that it calls. A wave in which each block has
+/// one tile of whole rows passes two: after the rows are loaded, and at its end. The others are of
+/// the ring, between tiles, at the barrier of a team, and before the first wave.
+const BARRIERS: usize = 11;
+
 #[test]
 fn tiles_load_an_operand_once_for_several_multiply_adds() {
-    let (vocabulary, embed, hidden, classes) = (100, 256, 256, 5);
-    let model = TreeLstm::new(TreeSizes { vocabulary, embed, hidden, classes }).unwrap();
-    let program = Program::new(model.network().clone(), CellStyle::Hoisted).unwrap();
-    let source = Generated::new(&program, &CudaOptions::new(), None, "sm_90").source;
-    let compiled = nvrtc::compiler().and_then(|compiler| compiler.compile(&source, "sm_90", None));
-    let Some(binary) = compiled_or_skip(compiled) else { return };
+    let Some(binary) = tree_lstm() else { return };
     let mut loops = BTreeMap::new();
     for block in basic_blocks(&binary.ptx) {
         let Counts { multiply_adds, loads, others } = block;
@@ -68,4 +78,6 @@ fn tiles_load_an_operand_once_for_several_multiply_adds() {
         }
     }
     assert_eq!(loops.into_iter().collect::<Vec<_>>(), LOOPS);
+    let (_, kernel) = binary.ptx.split_once(".entry plan_kernel").unwrap();
+    assert_eq!(kernel.matches("bar.sync").count(), BARRIERS);
 }

@@ -168,7 +168,7 @@ fn the_probe_kernel_compiles_without_spilling() {
 
 /// Registers per thread, by model, on an H100 with 256 elements in a hidden vector; exact for
 /// NVRTC 13.0.88.
-const REGISTERS: [usize; 9] = [232, 234, 254, 168, 250, 230, 218, 220, 212];
+const REGISTERS: [usize; 9] = [240, 238, 254, 168, 250, 230, 222, 220, 210];
 
 #[test]
 fn models_compile_for_hopper() {
