@@ -60,7 +60,7 @@ pub extern "C" fn edbatch_engine_open(
     engine: Made<edbatch_engine>,
 ) -> i32 {
     guarded(|| {
-        engine.clear()?;
+        engine.clear("engine")?;
         let opening = Opening::of(&options.read()?)?;
         engine.set(opening.folder(folder.read("folder")?)?);
         Ok(())
@@ -78,8 +78,9 @@ pub extern "C" fn edbatch_engine_open_memory(
     engine: Made<edbatch_engine>,
 ) -> i32 {
     guarded(|| {
-        engine.clear()?;
-        let (network, weights) = (network.slice(network_bytes)?, weights.slice(weights_bytes)?);
+        engine.clear("engine")?;
+        let (network, weights) =
+            (network.slice("network", network_bytes)?, weights.slice("weights", weights_bytes)?);
         let opening = Opening::of(&options.read()?)?;
         engine.set(opening.memory(network, weights)?);
         Ok(())
@@ -93,8 +94,8 @@ pub extern "C" fn edbatch_engine_fork(
     fork: Made<edbatch_engine>,
 ) -> i32 {
     guarded(|| {
-        fork.clear()?;
-        let engine = engine.get()?;
+        fork.clear("fork")?;
+        let engine = engine.get("engine")?;
         let _entered = engine.state.enter()?;
         fork.set(engine.fork());
         Ok(())
@@ -167,7 +168,7 @@ fn ask<T: Plain>(
     answer: impl FnOnce(&edbatch_engine) -> Result<T, Failure>,
 ) -> i32 {
     guarded(|| {
-        let (engine, result) = (engine.get()?, result.room(1)?);
+        let (engine, result) = (engine.get("engine")?, result.room("result", 1)?);
         let _entered = engine.state.enter()?;
         result.set(answer(engine)?);
         Ok(())
@@ -185,8 +186,8 @@ pub extern "C" fn edbatch_run(
     needed: Out<usize>,
 ) -> i32 {
     guarded(|| {
-        let (engine, inputs) = (engine.get()?, inputs.slice(count)?);
-        let (outputs, needed) = (outputs.room(capacity)?, needed.optional()?);
+        let (engine, inputs) = (engine.get("engine")?, inputs.slice("inputs", count)?);
+        let (outputs, needed) = (outputs.room("outputs", capacity)?, needed.optional("needed")?);
         let mut running = engine.state.lock()?;
         let floats = running.read(&engine.template, inputs)?;
         if floats > capacity {
@@ -211,8 +212,8 @@ pub extern "C" fn edbatch_session_new(
     session: Made<edbatch_session>,
 ) -> i32 {
     guarded(|| {
-        session.clear()?;
-        let engine = engine.get()?;
+        session.clear("session")?;
+        let engine = engine.get("engine")?;
         let _entered = engine.state.enter()?;
         session.set(engine.session(memory_limit)?);
         Ok(())
@@ -226,8 +227,8 @@ pub extern "C" fn edbatch_session_fork(
     fork: Made<edbatch_session>,
 ) -> i32 {
     guarded(|| {
-        fork.clear()?;
-        let session = session.get()?;
+        fork.clear("fork")?;
+        let session = session.get("session")?;
         let _entered = session.state.enter()?;
         fork.set(session.fork()?);
         Ok(())
@@ -255,8 +256,8 @@ pub extern "C" fn edbatch_session_call(
     result: Out<Handle>,
 ) -> i32 {
     guarded(|| {
-        let (session, result) = (session.get()?, result.room(1)?);
-        let (rows, values) = (rows.slice(row_count)?, values.slice(value_count)?);
+        let (session, result) = (session.get("session")?, result.room("result", 1)?);
+        let (rows, values) = (rows.slice("rows", row_count)?, values.slice("values", value_count)?);
         let value = session.state.lock()?.session.call(Kind(cell), rows, values)?;
         result.set(value);
         Ok(())
@@ -275,8 +276,9 @@ pub extern "C" fn edbatch_session_calls(
     results: Out<Handle>,
 ) -> i32 {
     guarded(|| {
-        let (session, results) = (session.get()?, results.room(calls)?);
-        let (cells, operands) = (cells.slice(calls)?, operands.slice(operand_count)?);
+        let (session, results) = (session.get("session")?, results.room("results", calls)?);
+        let (cells, operands) =
+            (cells.slice("cells", calls)?, operands.slice("operands", operand_count)?);
         let offsets = inputs::offsets(&offsets, calls, operand_count)?;
         let mut stored = session.state.lock()?;
         let Stored { session, handles, .. } = &mut *stored;
@@ -298,8 +300,8 @@ pub extern "C" fn edbatch_session_give(
     results: Out<Handle>,
 ) -> i32 {
     guarded(|| {
-        let (object, results) = (session.get()?, results.room(count)?);
-        let elements = elements.slice(floats)?;
+        let (object, results) = (session.get("session")?, results.room("results", count)?);
+        let elements = elements.slice("elements", floats)?;
         let mut stored = object.state.lock()?;
         let width = object.template.width(record).unwrap_or(0);
         if width > 0 && count.checked_mul(width) != Some(floats) {
@@ -317,7 +319,7 @@ pub extern "C" fn edbatch_session_give(
 /// Computes all pending values.
 #[unsafe(no_mangle)]
 pub extern "C" fn edbatch_session_run(session: Object<edbatch_session>) -> i32 {
-    guarded(|| Ok(session.get()?.state.lock()?.session.run()?))
+    guarded(|| Ok(session.get("session")?.state.lock()?.session.run()?))
 }
 
 /// Copies values.
@@ -331,8 +333,8 @@ pub extern "C" fn edbatch_session_fetch(
     needed: Out<usize>,
 ) -> i32 {
     guarded(|| {
-        let (object, values) = (session.get()?, values.slice(count)?);
-        let (room, needed) = (elements.room(capacity)?, needed.optional()?);
+        let (object, values) = (session.get("session")?, values.slice("values", count)?);
+        let (room, needed) = (elements.room("elements", capacity)?, needed.optional("needed")?);
         let mut stored = object.state.lock()?;
         let Stored { session, elements, .. } = &mut *stored;
         let mut floats = 0;
@@ -359,7 +361,7 @@ pub extern "C" fn edbatch_session_release(
     count: usize,
 ) -> i32 {
     guarded(|| {
-        let (session, values) = (session.get()?, values.slice(count)?);
+        let (session, values) = (session.get("session")?, values.slice("values", count)?);
         Ok(session.state.lock()?.session.release(values)?)
     })
 }
@@ -368,7 +370,7 @@ pub extern "C" fn edbatch_session_release(
 #[unsafe(no_mangle)]
 pub extern "C" fn edbatch_session_discard(session: Object<edbatch_session>) -> i32 {
     guarded(|| {
-        session.get()?.state.lock()?.session.discard();
+        session.get("session")?.state.lock()?.session.discard();
         Ok(())
     })
 }
@@ -377,7 +379,7 @@ pub extern "C" fn edbatch_session_discard(session: Object<edbatch_session>) -> i
 #[unsafe(no_mangle)]
 pub extern "C" fn edbatch_session_clear(session: Object<edbatch_session>) -> i32 {
     guarded(|| {
-        session.get()?.state.lock()?.session.clear();
+        session.get("session")?.state.lock()?.session.clear();
         Ok(())
     })
 }
@@ -389,7 +391,7 @@ pub extern "C" fn edbatch_session_get_statistics(
     statistics: NewStatistics,
 ) -> i32 {
     guarded(|| {
-        let session = session.get()?;
+        let session = session.get("session")?;
         statistics.size()?;
         let counts = session.state.lock()?.session.statistics();
         statistics.set(&counts.into())

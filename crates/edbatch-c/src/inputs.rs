@@ -27,7 +27,7 @@ pub(crate) fn offsets(
     let offsets = match calls {
         0 => &[0],
         // No array is so long that this overflows into a valid length.
-        _ => array.slice(calls.saturating_add(1))?,
+        _ => array.slice("offsets", calls.saturating_add(1))?,
     };
     if let Some(index) = offsets.windows(2).position(|pair| pair[0] > pair[1]) {
         let index = index + 1;
@@ -51,12 +51,12 @@ impl Running {
         input: &edbatch_calls,
         list: &mut CallList,
     ) -> Result<usize, Failure> {
-        let cells = input.cells.slice(input.calls)?;
-        let operands = input.operands.slice(input.operand_count)?;
+        let cells = input.cells.slice("cells", input.calls)?;
+        let operands = input.operands.slice("operands", input.operand_count)?;
         let offsets = offsets(&input.offsets, input.calls, input.operand_count)?;
-        let emit = input.emit.slice(input.emits)?;
-        let records = input.give_records.slice(input.gives)?;
-        let elements = input.give_elements.slice(input.give_floats)?;
+        let emit = input.emit.slice("emit", input.emits)?;
+        let records = input.give_records.slice("give_records", input.gives)?;
+        let elements = input.give_elements.slice("give_elements", input.give_floats)?;
         self.made.clear();
         let reserved = self.made.try_reserve(records.len() + cells.len());
         reserved.map_err(|_| Failure::memory("the values of an input"))?;

@@ -33,10 +33,12 @@ impl Opening {
             (0, _) => Number::F32,
             (1, None) => Number::Bf16,
             (2, Some(_)) => Number::Tf32,
-            (got, _) => {
+            (got, device) => {
                 let expected = "expected EDBATCH_F32 (0), EDBATCH_BF16 (1) on the CPU, or \
                                 EDBATCH_TF32 (2) on a device";
-                return Err(Failure::argument(&format!("precision: {expected}, got {got}")));
+                let place = if device.is_some() { "a device" } else { "the CPU" };
+                let message = format!("precision: {expected}, got {got} on {place}");
+                return Err(Failure::argument(&message));
             }
         };
         let memory_limit = Some(memory_limit).filter(|&limit| limit > 0);

@@ -33,35 +33,36 @@ macro_rules! plain {
 
 plain!(u8 u16 u32 i32 i64 usize f32 Kind Handle);
 
-/// Fails if a pointer is NULL or misaligned.
+/// Fails if a pointer is NULL or misaligned. `what` names the argument in errors.
 #[inline]
-fn check<T>(pointer: *const T) -> Result<(), Failure> {
-    if pointer.is_null() {
-        return Err(Failure::argument("a pointer is NULL"));
+fn check<T>(what: &str, pointer: *const T) -> Result<(), Failure> {
+    match pointer.is_null() {
+        true => Err(invalid(what, format_args!("expected a pointer, got NULL"))),
+        false => check_alignment(what, pointer),
     }
-    check_alignment(pointer)
 }
 
 #[inline]
-fn check_alignment<T>(pointer: *const T) -> Result<(), Failure> {
+fn check_alignment<T>(what: &str, pointer: *const T) -> Result<(), Failure> {
+    let align = align_of::<T>();
     match pointer.is_aligned() {
         true => Ok(()),
-        false => Err(misaligned(align_of::<T>())),
+        false => Err(invalid(what, format_args!("the pointer is not aligned to {align} bytes"))),
     }
-}
-
-#[cold]
-fn misaligned(align: usize) -> Failure {
-    Failure::argument(&format!("a pointer is not aligned to {align} bytes"))
 }
 
 /// Fails if no array can have this length.
 #[inline]
-fn check_length<T>(length: usize) -> Result<(), Failure> {
+fn check_length<T>(what: &str, length: usize) -> Result<(), Failure> {
     match length.checked_mul(size_of::<T>()) {
         Some(bytes) if bytes <= isize::MAX as usize => Ok(()),
-        _ => Err(Failure::argument("a length exceeds the address space")),
+        _ => Err(invalid(what, format_args!("{length} elements exceed the address space"))),
     }
+}
+
+#[cold]
+fn invalid(what: &str, problem: std::fmt::Arguments<'_>) -> Failure {
+    Failure::argument(&format!("{what}: {problem}"))
 }
 
 /// An array that is read.
@@ -70,15 +71,16 @@ fn check_length<T>(length: usize) -> Result<(), Failure> {
 pub struct Array<T>(*const T);
 
 impl<T: Plain> Array<T> {
-    /// Returns the elements. `length` is the argument of the caller that belongs to the array.
+    /// Returns the elements. `length` is the argument of the caller that belongs to the array, and
+    /// `what` is the array's name in errors.
     #[inline]
-    pub(crate) fn slice(&self, length: usize) -> Result<&[T], Failure> {
+    pub(crate) fn slice(&self, what: &str, length: usize) -> Result<&[T], Failure> {
         if length == 0 {
-            check_alignment(self.0)?;
+            check_alignment(what, self.0)?;
             return Ok(&[]);
         }
-        check(self.0)?;
-        check_length::<T>(length)?;
+        check(what, self.0)?;
+        check_length::<T>(what, length)?;
         // SAFETY: not NULL, aligned, and at most `isize::MAX` bytes, as was just checked. By the
         // promise there are `length` elements, which live longer than `self`, an argument.
         Ok(unsafe { slice::from_raw_parts(self.0, length) })
@@ -91,8 +93,8 @@ impl<T: Plain> Array<T> {
 pub struct FileBytes(Array<u8>);
 
 impl FileBytes {
-    pub(crate) fn slice(&self, length: usize) -> Result<&[u8], Failure> {
-        self.0.slice(length)
+    pub(crate) fn slice(&self, what: &str, length: usize) -> Result<&[u8], Failure> {
+        self.0.slice(what, length)
     }
 }
 
@@ -112,20 +114,20 @@ impl<T: Plain> Out<T> {
     /// Returns the memory for `length` elements. `length` is 1 for a single result, and otherwise
     /// the argument of the caller that belongs to the array.
     #[inline]
-    pub(crate) fn room(&self, length: usize) -> Result<Room<T>, Failure> {
+    pub(crate) fn room(&self, what: &str, length: usize) -> Result<Room<T>, Failure> {
         if length == 0 {
-            check_alignment(self.0)?;
+            check_alignment(what, self.0)?;
             return Ok(Room { pointer: ptr::null_mut(), length });
         }
-        check(self.0)?;
-        check_length::<T>(length)?;
+        check(what, self.0)?;
+        check_length::<T>(what, length)?;
         Ok(Room { pointer: self.0, length })
     }
 
     /// Returns the memory for a single result that the caller may leave out.
     #[inline]
-    pub(crate) fn optional(&self) -> Result<Room<T>, Failure> {
-        self.room(usize::from(!self.0.is_null()))
+    pub(crate) fn optional(&self, what: &str) -> Result<Room<T>, Failure> {
+        self.room(what, usize::from(!self.0.is_null()))
     }
 }
 
@@ -198,8 +200,8 @@ pub struct Object<T>(ConstObject<T>);
 
 impl<T: Sync> ConstObject<T> {
     #[inline]
-    pub(crate) fn get(&self) -> Result<&T, Failure> {
-        check(self.0)?;
+    pub(crate) fn get(&self, what: &str) -> Result<&T, Failure> {
+        check(what, self.0)?;
         // SAFETY: not NULL and aligned. By the promise it is an object that is not freed during the
         // call. Objects are `Sync`, so threads may share the reference.
         Ok(unsafe { &*self.0 })
@@ -208,8 +210,8 @@ impl<T: Sync> ConstObject<T> {
 
 impl<T: Sync> Object<T> {
     #[inline]
-    pub(crate) fn get(&self) -> Result<&T, Failure> {
-        self.0.get()
+    pub(crate) fn get(&self, what: &str) -> Result<&T, Failure> {
+        self.0.get(what)
     }
 }
 
@@ -221,7 +223,7 @@ pub struct Freed<T>(*mut T);
 impl<T> Freed<T> {
     /// Returns the object. The caller promises that it does not use it again.
     pub(crate) fn take(self) -> Option<Box<T>> {
-        check(self.0.cast_const()).ok()?;
+        check("", self.0.cast_const()).ok()?;
         // SAFETY: by the promise it is an object that this library returned, by `Made::set`, so it
         // was a box. No other call on it runs or follows.
         Some(unsafe { Box::from_raw(self.0) })
@@ -235,8 +237,8 @@ pub struct Made<T>(*mut *mut T);
 
 impl<T> Made<T> {
     /// Sets the place to NULL. Call it first, so that it is NULL after every failure.
-    pub(crate) fn clear(&self) -> Result<(), Failure> {
-        check(self.0.cast_const())?;
+    pub(crate) fn clear(&self, what: &str) -> Result<(), Failure> {
+        check(what, self.0.cast_const())?;
         // SAFETY: not NULL and aligned; by the promise it is writable.
         unsafe { self.0.write(ptr::null_mut()) };
         Ok(())

@@ -274,7 +274,7 @@ pub fn check_given(
 #[non_exhaustive]
 pub enum GiveError {
     /// The network does not have the record.
-    #[error("{record:?} does not exist: the network has {records} records")]
+    #[error("record {} does not exist: the network has {records} records", record.0)]
     NoRecord {
         /// The given record.
         record: RecordId,

@@ -13,7 +13,7 @@ fn messages_are_complete_without_a_source() {
     let cases: [(Box<dyn Error>, &str); 11] = [
         (
             Box::new(GiveError::NoRecord { record: RecordId(4), records: 3 }),
-            "RecordId(4) does not exist: the network has 3 records",
+            "record 4 does not exist: the network has 3 records",
         ),
         (
             Box::new(GiveError::TooMany),

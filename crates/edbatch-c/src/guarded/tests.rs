@@ -119,12 +119,12 @@ fn an_object_in_use_is_busy_and_const_functions_still_work() {
     let session = session(engine);
     assert_eq!(statuses(engine, session), (vec![OK; 7], vec![OK; 9]));
     let (held, stored) = (Object::of(engine.cast_const()), Object::of(session.cast_const()));
-    let running = held.get().unwrap().state.lock().unwrap();
+    let running = held.get("it").unwrap().state.lock().unwrap();
     let (of_engine, of_session) = statuses(engine, session);
     assert_eq!(of_engine, [BUSY, OK, OK, OK, OK, OK, OK]);
     assert_eq!(of_session, [OK; 9]);
     drop(running);
-    let using = stored.get().unwrap().state.lock().unwrap();
+    let using = stored.get("it").unwrap().state.lock().unwrap();
     let (of_engine, of_session) = statuses(engine, session);
     assert_eq!(of_engine, [OK; 7]);
     assert_eq!(of_session, [BUSY, BUSY, BUSY, BUSY, BUSY, BUSY, BUSY, BUSY, OK]);

@@ -70,11 +70,11 @@ fn code<T>(result: Result<T, Failure>) -> Option<Code> {
 #[test]
 fn arrays_of_length_0_may_be_null_and_others_may_not() {
     let null = Array::<u32>(ptr::null());
-    assert!(null.slice(0).unwrap().is_empty());
-    assert_eq!(code(null.slice(1)), Some(Code::Argument));
-    assert_eq!(Array::of(&[1, 2, 3]).slice(2).unwrap(), [1, 2]);
-    assert_eq!(code(Out::<f32>::none().room(1)), Some(Code::Argument));
-    assert!(Out::<f32>::none().room(0).is_ok());
+    assert!(null.slice("it", 0).unwrap().is_empty());
+    assert_eq!(code(null.slice("it", 1)), Some(Code::Argument));
+    assert_eq!(Array::of(&[1, 2, 3]).slice("it", 2).unwrap(), [1, 2]);
+    assert_eq!(code(Out::<f32>::none().room("it", 1)), Some(Code::Argument));
+    assert!(Out::<f32>::none().room("it", 0).is_ok());
 }
 
 #[test]
@@ -82,25 +82,28 @@ fn misaligned_pointers_and_impossible_lengths_are_errors() {
     let numbers = [0i64; 2];
     let odd = numbers.as_ptr().cast::<u8>().wrapping_add(1);
     for length in [0, 1] {
-        assert_eq!(code(Array(odd.cast::<u16>()).slice(length)), Some(Code::Argument));
-        assert_eq!(code(Out(odd.cast_mut().cast::<i64>()).room(length)), Some(Code::Argument));
+        assert_eq!(code(Array(odd.cast::<u16>()).slice("it", length)), Some(Code::Argument));
+        assert_eq!(
+            code(Out(odd.cast_mut().cast::<i64>()).room("it", length)),
+            Some(Code::Argument)
+        );
     }
-    assert_eq!(code(Made(odd.cast_mut().cast::<*mut u8>()).clear()), Some(Code::Argument));
+    assert_eq!(code(Made(odd.cast_mut().cast::<*mut u8>()).clear("it")), Some(Code::Argument));
     for length in [usize::MAX, usize::MAX / 8 + 1, isize::MAX as usize / 8 + 1] {
-        assert_eq!(code(Array::of(&numbers).slice(length)), Some(Code::Argument));
+        assert_eq!(code(Array::of(&numbers).slice("it", length)), Some(Code::Argument));
     }
 }
 
 #[test]
 fn results_are_written_at_their_place_alone() {
     let mut memory = [0.0f32; 4];
-    let room = Out::of(&mut memory).room(3).unwrap();
+    let room = Out::of(&mut memory).room("it", 3).unwrap();
     room.write(1, &[1.0, 2.0]);
     room.write(3, &[]);
     assert_eq!(memory, [0.0, 1.0, 2.0, 0.0]);
     let mut count = [7usize];
-    Out::of(&mut count).optional().unwrap().set(9);
-    Out::<usize>::none().optional().unwrap().set(9);
+    Out::of(&mut count).optional("it").unwrap().set(9);
+    Out::<usize>::none().optional("it").unwrap().set(9);
     assert_eq!(count, [9]);
 }
 
@@ -108,7 +111,7 @@ fn results_are_written_at_their_place_alone() {
 #[should_panic(expected = "checked before")]
 fn no_more_is_written_than_there_is_room_for() {
     let mut memory = [0.0f32; 2];
-    Out::of(&mut memory).room(2).unwrap().write(1, &[1.0, 2.0]);
+    Out::of(&mut memory).room("it", 2).unwrap().write(1, &[1.0, 2.0]);
 }
 
 #[test]
@@ -167,15 +170,15 @@ fn statistics_of_older_and_newer_programs_are_filled_in() {
 fn objects_are_handed_over_and_freed_once() {
     let mut place = ptr::dangling_mut::<String>();
     let made = Made::of(&mut place);
-    made.clear().unwrap();
+    made.clear("it").unwrap();
     assert!(place.is_null());
     let made = Made::of(&mut place);
     made.set("object".into());
-    assert_eq!(Object::of(place).get().unwrap(), "object");
-    assert_eq!(ConstObject::of(place).get().unwrap(), "object");
+    assert_eq!(Object::of(place).get("it").unwrap(), "object");
+    assert_eq!(ConstObject::of(place).get("it").unwrap(), "object");
     assert_eq!(Freed::of(place).take().as_deref().map(String::as_str), Some("object"));
     assert!(Freed::<String>::of(ptr::null_mut()).take().is_none());
-    assert_eq!(code(Object::<String>::of(ptr::null()).get()), Some(Code::Argument));
+    assert_eq!(code(Object::<String>::of(ptr::null()).get("it")), Some(Code::Argument));
 }
 
 impl Text {

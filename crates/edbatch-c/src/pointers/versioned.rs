@@ -33,7 +33,10 @@ const _: () = {
 /// caller and this library know.
 fn known<T: Versioned>(size: usize) -> Result<usize, Failure> {
     if !(16..=4096).contains(&size) {
-        let message = format!("size: expected 16 to 4096, sizeof of the struct, got {size}");
+        let message = format!(
+            "size: expected 16 to 4096, sizeof of the struct, got {size}: set it, of options by \
+             edbatch_options_init"
+        );
         return Err(Failure::new(Code::Argument, message));
     }
     Ok(size.min(size_of::<T>()) / 8 * 8)
@@ -63,7 +66,7 @@ impl Options {
         if self.0.is_null() {
             return Ok(edbatch_options::DEFAULT);
         }
-        check(self.0)?;
+        check("options", self.0)?;
         // SAFETY: just checked.
         unsafe { read_known(self.0, edbatch_options::DEFAULT) }
     }
@@ -77,7 +80,7 @@ pub struct NewOptions(pub(super) *mut edbatch_options);
 impl NewOptions {
     /// Sets the defaults, and members that this library does not know to zero.
     pub(crate) fn set_defaults(&self, size: usize) -> Result<(), Failure> {
-        check(self.0.cast_const())?;
+        check("options", self.0.cast_const())?;
         let known = known::<edbatch_options>(size)?;
         let defaults = edbatch_options { size, ..edbatch_options::DEFAULT };
         let to = self.0.cast::<u8>();
@@ -99,7 +102,7 @@ pub struct NewStatistics(pub(super) *mut edbatch_session_statistics);
 impl NewStatistics {
     /// Returns the size that the caller has set, after a check.
     pub(crate) fn size(&self) -> Result<usize, Failure> {
-        check(self.0.cast_const())?;
+        check("statistics", self.0.cast_const())?;
         // SAFETY: just checked; by the promise the first member is readable.
         let size = unsafe { self.0.cast::<usize>().read() };
         known::<edbatch_session_statistics>(size).map(|_| size)

@@ -140,8 +140,10 @@ impl Session {
             let (rows, values) = operands[first..end].split_at(tables.min(end - first));
             self.rows.clear();
             try_reserve(&mut self.rows, rows.len())?;
-            // No table has the last row, so it stands for all numbers that are no row.
-            self.rows.extend(rows.iter().map(|&row| u32::try_from(row).unwrap_or(u32::MAX)));
+            for &row in rows {
+                let number = u32::try_from(row);
+                self.rows.push(number.map_err(|_| SessionError::NoRow { call, row })?);
+            }
             self.values.clear();
             try_reserve(&mut self.values, values.len())?;
             for (index, &bits) in (first + rows.len()..).zip(values) {

@@ -25,11 +25,16 @@ pub enum SessionError {
         /// The reason.
         error: CallError,
     },
+    /// A number in [several calls](super::Session::calls) is not the number of a table's row.
+    #[error("call {call}: row {row} does not exist: rows have numbers from 0, below 2^32")]
+    NoRow {
+        /// The index of the call.
+        call: usize,
+        /// The number.
+        row: i64,
+    },
     /// The session has no such value.
-    #[error(
-        "value {value} does not exist: it was released or discarded, or it belongs to another \
-         session"
-    )]
+    #[error("{}", no_value(*value))]
     NoValue {
         /// The handle.
         value: Handle,
@@ -108,6 +113,16 @@ pub enum ArraysError {
         /// The index of the offset.
         index: usize,
     },
+}
+
+fn no_value(value: Handle) -> String {
+    match value.to_bits() {
+        ..0 => format!("initial value {value} does not exist: the network has fewer"),
+        _ => format!(
+            "value {value} does not exist: it was never made, was released or discarded, or it \
+             belongs to another session"
+        ),
+    }
 }
 
 impl From<RunError> for SessionError {

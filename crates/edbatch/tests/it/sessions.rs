@@ -192,7 +192,7 @@ fn errors_say_what_is_wrong() {
         ),
         (
             calls(&[INFER], &[-1, a_bits], &[0, 2]),
-            "call 0: call of infer: rule: row 4294967295 does not exist: the table has 20",
+            "call 0: row -1 does not exist: rows have numbers from 0, below 2^32",
         ),
         (
             calls(&[INFER, SCORE], &[1, a_bits, a_bits, 0], &[0, 2, 4]),
@@ -218,7 +218,7 @@ fn errors_say_what_is_wrong() {
         ),
         (
             session.give(RecordId(9), &[1.0]).unwrap_err(),
-            "RecordId(9) does not exist: the network has 2 records",
+            "record 9 does not exist: the network has 2 records",
         ),
         (
             session.fetch(&[a, pending], &mut Vec::new()).unwrap_err(),
@@ -226,8 +226,7 @@ fn errors_say_what_is_wrong() {
         ),
         (
             session.release(&[Handle::from_bits(-5)]).unwrap_err(),
-            "value -5 does not exist: it was released or discarded, or it belongs to another \
-             session",
+            "initial value -5 does not exist: the network has fewer",
         ),
         (
             session.release(&[AXIOM]).unwrap_err(),
