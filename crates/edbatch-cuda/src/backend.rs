@@ -9,10 +9,11 @@ use edbatch_runtime::{
     fields,
 };
 
+use super::borrowed::Lent;
 use super::command_list::Givens;
-use super::device::{Device, TeamPart};
+use super::device::{Device, MemorySide, TeamPart};
 use super::loaded::Loaded;
-use super::memory::{PlanMemory, SharedArena};
+use super::memory::{Buffer, PlanMemory, SharedArena};
 use super::pass::Placed;
 use super::phase_table::Way;
 use super::slot::{Slot, StepParts};
@@ -39,6 +40,9 @@ pub(super) struct Cuda<D: Device> {
     /// The arena of a program for training.
     pub(super) arena: SharedArena<D>,
     pub(super) step: StepParts,
+    /// The mini-batch in borrowed memory, and its given rows if they are of several memories.
+    pub(super) lent: Lent<D>,
+    pub(super) given: Buffer<D>,
 }
 
 /// A program loaded on several devices. Successive forks use the devices in turn.
@@ -104,7 +108,8 @@ impl<D: Device> Cuda<D> {
         trained: Option<Arc<Trained<D>>>,
     ) -> Self {
         let (slots, parts, arena) = (Vec::new(), Vec::new(), SharedArena::new());
-        Self { loaded, devices, trained, slots, parts, arena, step: StepParts::default() }
+        let (step, given) = (StepParts::default(), Buffer::new(MemorySide::Device, "given rows"));
+        Self { loaded, devices, trained, slots, parts, arena, step, lent: Lent::Ended, given }
     }
 
     /// Runs again one step of the plan that ran last in slot 0. The step's operands may have been
@@ -265,7 +270,7 @@ impl<D: Device> Backend for Cuda<D> {
         let store = 4 * words(|memory| memory.store.words);
         let Bytes { weights, arena: sums, .. } =
             self.trained.as_deref().map_or(Bytes::default(), Trained::bytes);
-        let arena = arena + 4 * self.arena.words() + sums;
+        let arena = arena + 4 * (self.arena.words() + self.given.words) + sums;
         Bytes { weights: self.loaded.weight_bytes + weights, arena, store }
     }
 

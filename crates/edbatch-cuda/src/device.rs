@@ -76,6 +76,15 @@ impl Kernel {
     }
 }
 
+/// The stream that waits, of a stream of the device and one of another library.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Follows {
+    /// The stream of the device.
+    Own,
+    /// The stream of the other library.
+    Other,
+}
+
 /// The owner of memory: the device or the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemorySide {
@@ -333,6 +342,25 @@ pub(crate) trait Device: Send + Sync + 'static {
         shared_bytes: usize,
         arguments: &[u64],
     ) -> Result<(), CudaError>;
+
+    /// Copies words between two addresses of the device, on a stream, after all earlier work on it.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
+    fn enqueue_copy(
+        &self,
+        stream: usize,
+        from: u64,
+        to: u64,
+        words: usize,
+    ) -> Result<(), CudaError>;
+
+    /// Orders the work of a stream and of another library's `other`: what follows on one of them
+    /// begins after all that is on the other one now.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
+    fn order(&self, stream: usize, other: u64, follows: Follows) -> Result<(), CudaError>;
 
     /// Returns true if all launches of a stream have ended.
     ///

@@ -23,7 +23,7 @@ use super::CudaError;
 use super::compilation::OnCompile;
 use super::cpp::{Folder, compile, failed};
 use super::device::{
-    AHEAD_BYTES, Device, Kernel, MemorySide, Properties, ROW_BYTES, Source, TeamArguments,
+    AHEAD_BYTES, Device, Follows, Kernel, MemorySide, Properties, ROW_BYTES, Source, TeamArguments,
 };
 use super::team_pool::TeamPool;
 
@@ -169,12 +169,17 @@ impl Emulated {
         shared_bytes: usize,
     ) -> Result<(), CudaError> {
         let ((seed, absent), program) = (self.next_launch(), program.clone());
-        let launch = Pending { program, call, shared_bytes: shared_bytes as u32, seed, absent };
+        let shared_bytes = shared_bytes as u32;
+        self.enqueue(Pending::Launch { program, call, shared_bytes, seed, absent })
+    }
+
+    /// Runs a launch or a copy, now or late.
+    fn enqueue(&self, work: Pending<'_>) -> Result<(), CudaError> {
         if let Some(late) = &mut *self.late() {
-            late.push_back(launch.into_owned());
+            late.push_back(work.into_owned());
             return Ok(());
         }
-        launch.run()
+        work.run()
     }
 
     /// Runs the first of the late launches. Returns false if there is none.
@@ -363,6 +368,23 @@ impl Device for Emulated {
             shared_bytes,
         )?;
         self.launch(program, Call::Grid(arguments.into(), blocks as u32), shared_bytes)
+    }
+
+    fn enqueue_copy(
+        &self,
+        _stream: usize,
+        from: u64,
+        to: u64,
+        words: usize,
+    ) -> Result<(), CudaError> {
+        self.call();
+        self.enqueue(Pending::Copy { from, to, words })
+    }
+
+    fn order(&self, _stream: usize, _other: u64, _follows: Follows) -> Result<(), CudaError> {
+        // All streams are one.
+        self.call();
+        Ok(())
     }
 
     fn is_idle(&self, _stream: usize) -> Result<bool, CudaError> {

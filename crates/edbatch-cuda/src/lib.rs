@@ -42,6 +42,7 @@
 
 mod backend;
 mod binary;
+mod borrowed;
 mod check_waves;
 mod command_list;
 mod compilation;
@@ -86,6 +87,7 @@ pub use binary::ResourceUsage;
 pub use check_waves::{check_training_waves, check_waves};
 pub use command_list::{CommandList, CopyJob};
 pub use compilation::Compilation;
+pub use edbatch_runtime::Borrowed;
 pub use error::CudaError;
 pub use launch_times::LaunchTimes;
 pub use loaded::{CompiledKernels, compile, compile_training, kernel_source};

@@ -16,11 +16,12 @@ use cudarc::driver::{CudaContext, CudaStream, sys};
 
 use super::CudaError;
 use super::compilation::OnCompile;
-use super::device::{Device, Kernel, MemorySide, Properties, Source, TeamArguments};
+use super::device::{Device, Follows, Kernel, MemorySide, Properties, Source, TeamArguments};
 use super::nvrtc;
 use super::store::{Key, Store};
 use super::team_pool::TeamPool;
 use memory::NvidiaMemory;
+use timed::Event;
 
 /// The number of threads of a block: `THREADS` of `kernels/block.h`.
 pub const THREADS: u32 = 256;
@@ -122,7 +123,8 @@ impl Nvidia {
 
     /// Returns a stream for launches of teams.
     fn team_stream(&self, stream: usize) -> Result<&CudaStream, CudaError> {
-        let place = &self.team_streams[stream];
+        // Teams of mini-batches in borrowed memory may outnumber the SMs.
+        let place = &self.team_streams[stream % self.team_streams.len()];
         if place.get().is_none() {
             let new = self.context.new_stream().map_err(failed("creating a stream"))?;
             // Another thread may have set it first.
@@ -350,6 +352,34 @@ impl Device for Nvidia {
             result::launch_kernel(program.function, grid, threads, shared, stream, parameters)
         };
         launched.map_err(failed("a launch of a grid"))
+    }
+
+    fn enqueue_copy(
+        &self,
+        stream: usize,
+        from: u64,
+        to: u64,
+        words: usize,
+    ) -> Result<(), CudaError> {
+        self.bind()?;
+        let stream = self.team_stream(stream)?.cu_stream();
+        // SAFETY: by the contract of `Device` both addresses have this many words, until the copy
+        // has ended.
+        let copied = unsafe { sys::cuMemcpyAsync(to, from, 4 * words, stream) };
+        copied.result().map_err(failed("copying on the device"))
+    }
+
+    fn order(&self, stream: usize, other: u64, follows: Follows) -> Result<(), CudaError> {
+        self.bind()?;
+        let own = self.team_stream(stream)?.cu_stream();
+        let other = other as sys::CUstream;
+        let (first, second) = match follows {
+            Follows::Own => (other, own),
+            Follows::Other => (own, other),
+        };
+        let event = Event::new(&self.context, sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
+        event.record(first)?;
+        event.precede(second)
     }
 
     fn is_idle(&self, stream: usize) -> Result<bool, CudaError> {

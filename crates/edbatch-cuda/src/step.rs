@@ -14,10 +14,9 @@ use edbatch_runtime::{
     BackPart, BackendError, Given, OutputGradients, Rows, StepResult, TrainingPart, TrainingStep,
 };
 
-use super::CudaError;
 use super::backend::Cuda;
 use super::command_list::{Givens, Losses};
-use super::device::{Device, TeamPart};
+use super::device::Device;
 use super::loaded::Loaded;
 use super::pass::Placed;
 use super::phase_table::SMS;
@@ -86,20 +85,17 @@ impl<D: Device> Cuda<D> {
             return Ok(());
         }
         let began = Instant::now();
+        // Launches of a mini-batch in borrowed memory may run.
+        if trained.state_ahead().enqueued.is_empty() {
+            trained.state_ahead().settle();
+        }
         let loaded = self.loaded.clone();
         let device = &*loaded.device;
         let placed = [loaded.placed(), trained.back.placed()];
         let [forward, back] = &placed;
         let waits = loaded.pass.waits_for_rows(forward) || trained.back.waits_for_rows(back);
         self.write_parts(&loaded, &placed, step)?;
-        let longest = step.parts.iter().map(|part| self.slots[part.back.slot].span.len()).max();
-        // Without waits for rows, nothing need be cleared, and each wave has a barrier instead.
-        let waves = step.parts.iter().map(|part| {
-            let own = &self.slots[part.back.slot];
-            own.commands.waves() + own.back.as_ref().map_or(0, |back| back.commands.waves())
-        });
-        let most = waves.max().unwrap_or(0).saturating_mul(CLEARED).min(MAX_CLEARED);
-        let clears = waits && longest.is_some_and(|floats| floats <= most);
+        let clears = waits && self.can_clear(step);
         let mut state = trained.state_ahead();
         self.place_parts(&loaded, &state, step, clears);
         let mut kernels = [loaded.team_kernel(forward), trained.back.team_kernel(device, back)];
@@ -132,9 +128,21 @@ impl<D: Device> Cuda<D> {
         Ok(())
     }
 
+    /// Returns true if the forward launch can clear the arenas of all parts while barriers take
+    /// place. Otherwise each wave has a barrier.
+    pub(super) fn can_clear(&self, step: &TrainingStep<'_>) -> bool {
+        let longest = step.parts.iter().map(|part| self.slots[part.back.slot].span.len()).max();
+        let waves = step.parts.iter().map(|part| {
+            let own = &self.slots[part.back.slot];
+            own.commands.waves() + own.back.as_ref().map_or(0, |back| back.commands.waves())
+        });
+        let most = waves.max().unwrap_or(0).saturating_mul(CLEARED).min(MAX_CLEARED);
+        longest.is_some_and(|floats| floats <= most)
+    }
+
     /// Writes the command lists of all parts. Their arenas follow each other, each with the
-    /// scratch of both passes.
-    fn write_parts(
+    /// scratch of both passes. Parts without losses have borrowed rows.
+    pub(super) fn write_parts(
         &mut self,
         loaded: &Loaded<D>,
         [forward, back]: &[Arc<Placed<D>>; 2],
@@ -147,24 +155,31 @@ impl<D: Device> Cuda<D> {
         trained.state_ahead().leave_slots(slots);
         for part in step.parts {
             let BackPart { slot, plan, outputs } = part.back;
-            let OutputGradients::CrossEntropy { targets, weight } = outputs else {
-                unreachable!("the caller has checked it")
-            };
+            let given = part.forward.given;
             let own = self.slot(slot);
-            let from = Givens::Trained(&trained.starts, false);
+            let from = match outputs {
+                OutputGradients::CrossEntropy { .. } => Givens::Trained(&trained.starts, false),
+                OutputGradients::Rows(_) => {
+                    Givens::Borrowed(&trained.starts, given.places, given.host.len() as u32)
+                }
+            };
             own.commands.write_from(&loaded.program, &forward.table, &plan.forward, from)?;
             loaded.pass.learn(device, own.commands.reads())?;
-            own.give(device, &Given { initial: &Rows::new(), ..part.forward.given })?;
+            own.give(device, &Given { initial: &Rows::new(), ..given })?;
             own.reserve_commands(device)?;
-            let from = Givens::Losses(Losses {
-                forward: &plan.forward,
-                before: own.commands.arena().next_multiple_of(LINE),
-                gradient_of: &plan.gradient_of,
-                targets,
-                weight,
-                ends: part.ends,
-                first_input,
-            });
+            let before = own.commands.arena().next_multiple_of(LINE);
+            let from = match outputs {
+                OutputGradients::Rows(_) => Givens::Gradients(before),
+                OutputGradients::CrossEntropy { targets, weight } => Givens::Losses(Losses {
+                    forward: &plan.forward,
+                    before,
+                    gradient_of: &plan.gradient_of,
+                    targets,
+                    weight,
+                    ends: part.ends,
+                    first_input,
+                }),
+            };
             let own_back = own.back();
             own_back.commands.write_from(&loaded.program, &back.table, &plan.back, from)?;
             trained.back.learn(device, own_back.commands.reads())?;
@@ -184,7 +199,7 @@ impl<D: Device> Cuda<D> {
     }
 
     /// Sets the arguments of all parts. The forward launch clears their arenas if `clears`.
-    fn place_parts(
+    pub(super) fn place_parts(
         &mut self,
         loaded: &Loaded<D>,
         state: &State<D>,
@@ -249,22 +264,16 @@ impl<D: Device> Cuda<D> {
             Some(held) => held,
             None => device.team_pool().hold(loaded.device.clone(), &slices, step.parts.len())?,
         };
-        let stage = device.address(&state.stage);
-        let mut run = |state: &mut State<D>, kernel: &_, parts: &[TeamPart]| {
-            let first = state.number.wrapping_add(1);
-            let launches = held.enqueue(kernel, parts, Some((stage, first)))?;
-            state.number = state.number.wrapping_add(launches);
-            Ok::<_, CudaError>(held.stream())
-        };
         let StepParts { forward, back, .. } = &self.step;
+        let stream = held.stream();
         let run_all = || {
-            run(state, &kernels[0], forward)?;
-            let stream = run(state, &kernels[1], back)?;
+            state.launch_teams(device, &mut held, &kernels[0], forward)?;
+            state.launch_teams(device, &mut held, &kernels[1], back)?;
             let grids = [rows, sums, totals, update];
             let last = grids.iter().rposition(Option::is_some);
             for (index, grid) in grids.iter().enumerate() {
                 if let Some((kernel, part)) = adjoints.iter().find(|_| index == 1) {
-                    run(state, kernel, slice::from_ref(part))?;
+                    state.launch_teams(device, &mut held, kernel, slice::from_ref(part))?;
                 }
                 if let Some(grid) = grid {
                     state.enqueue(device, stream, grid, Some(index) == last)?;

@@ -145,7 +145,7 @@ impl<M> TeamPool<M> {
             next += state.teams[next..].iter().position(|t| !t.is_running).expect("allocated");
             (*team, state.teams[next].is_running) = (next, true);
         }
-        Ok(Held { device, teams, count, given_back: 0, sms })
+        Ok(Held { device, teams, count, given_back: 0, sms, counts_sms: true })
     }
 
     /// Returns the error of a launch whose blocks waited too long.
@@ -175,6 +175,8 @@ pub(crate) struct Held<P: Deref<Target: Device + Sized>> {
     given_back: usize,
     /// The SMs of a team.
     sms: u32,
+    /// True until the SMs are [lent](Self::lend_sms).
+    counts_sms: bool,
 }
 
 impl<D: Device, P: Deref<Target = D>> Held<P> {
@@ -273,6 +275,19 @@ impl<D: Device, P: Deref<Target = D>> Held<P> {
         self.device.launch_teams(program, stream, parts.len(), shared_bytes, &arguments)
     }
 
+    /// Lets other backends have the SMs while the chain may still run, and keeps the teams' memory.
+    /// Where not all blocks fit on the device, the driver delays whole cooperative launches, in
+    /// the order of their streams. So the host need not come back for others to go on.
+    pub(crate) fn lend_sms(&mut self) {
+        let pool = self.device.team_pool();
+        let mut state = pool.state();
+        state.free_sms += self.sms * self.count as u32;
+        state.launches -= 1;
+        self.counts_sms = false;
+        drop(state);
+        pool.changed.notify_all();
+    }
+
     /// Waits until `is_done` returns true. It may poll a [word](Device::word) that the last launch
     /// of the chain writes.
     ///
@@ -335,10 +350,10 @@ impl<D: Device, P: Deref<Target = D>> Held<P> {
         let mut state = pool.state();
         for &team in &self.teams[self.given_back..][..count] {
             state.teams[team].is_running = false;
-            state.free_sms += self.sms;
+            state.free_sms += if self.counts_sms { self.sms } else { 0 };
         }
         self.given_back += count;
-        if self.given_back == self.count {
+        if self.given_back == self.count && self.counts_sms {
             state.launches -= 1;
         }
         drop(state);

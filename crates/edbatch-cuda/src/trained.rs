@@ -157,7 +157,7 @@ impl<D: Device> Trained<D> {
     }
 
     /// Returns the elements of a parameter in the masters.
-    fn range(&self, parameter: usize) -> Range<usize> {
+    pub(super) fn range(&self, parameter: usize) -> Range<usize> {
         let end = self.starts.get(parameter + 1).map_or(self.size, |&start| start as usize);
         self.starts[parameter] as usize..end
     }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use edbatch_layout::{GivenSum, Program, TrainingPlan};
 use edbatch_runtime::{
-    BackPart, Backend, BackendError, Contributors, Given, Gradient, Gradients, OutputGradients,
-    Parameters, Part, Rows, StepResult, Training, TrainingState, TrainingStep, Update,
+    BackPart, Backend, BackendError, Borrowing, Contributors, Given, Gradient, Gradients,
+    OutputGradients, Parameters, Part, Rows, StepResult, Training, TrainingState, TrainingStep,
+    Update,
 };
 
 use super::CudaError;
@@ -85,6 +86,30 @@ impl<D: Device> Cuda<D> {
         losses.extend(words.as_chunks::<2>().0.iter().map(|&[low, high]| double(low, high)));
         Ok(())
     }
+}
+
+/// Calls `each` for each field of the given values of a plan, without the initial ones: with the
+/// index of the value, the place of the field in its elements, the width, and the rows of the
+/// adjoints of the calls that read the field.
+pub(super) fn each_given_field(
+    program: &Program,
+    plan: &TrainingPlan,
+    mut each: impl FnMut(usize, u32, u32, &[u32]) -> Result<(), CudaError>,
+) -> Result<(), CudaError> {
+    let initial = program.network().initial_values().len();
+    let mut sums = plan.given.iter().peekable();
+    while sums.next_if(|sum| (sum.given as usize) < initial).is_some() {}
+    for (index, given) in plan.forward.given.iter().enumerate().skip(initial) {
+        let mut place = 0;
+        for (field, &width) in program.record(given.record).widths.iter().enumerate() {
+            let is_own =
+                |sum: &&GivenSum| (sum.given as usize, usize::from(sum.field)) == (index, field);
+            let rows = sums.next_if(is_own).map_or(&[][..], |sum| plan.list(&sum.rows));
+            each(index - initial, place, width, rows)?;
+            place += width;
+        }
+    }
+    Ok(())
 }
 
 /// Returns the end of some floats in an arena, at a line.
@@ -169,28 +194,20 @@ impl<D: Device> Training for Cuda<D> {
         let loaded = &*self.loaded;
         let (device, program, trained) = (&*loaded.device, &*loaded.program, self.trained());
         let state = &mut *trained.state();
-        let initial = program.network().initial_values().len();
-        let mut sums = plan.given.iter().peekable();
-        while sums.next_if(|sum| (sum.given as usize) < initial).is_some() {}
         // A sum for each field of each row, after all other sums.
         let first = state.added.floats as usize;
         let (mut end, mut fields, mut places) = (first, Vec::new(), Vec::new());
         let start = self.slots[slot].span.start as u32;
         state.lists.clear();
-        for (index, given) in plan.forward.given.iter().enumerate().skip(initial) {
-            for (field, &width) in program.record(given.record).widths.iter().enumerate() {
-                let is_own = |sum: &&GivenSum| {
-                    (sum.given as usize, usize::from(sum.field)) == (index, field)
-                };
-                let calls = sums.next_if(is_own).map_or(&[][..], |sum| plan.list(&sum.rows));
-                let calls = calls.iter().map(|row| start + row);
-                let number = fields.len() as u32;
-                fields.push([0, 0, width]);
-                places.push(end - first);
-                state.lists.add_row(calls, (end as u32, number..number + 1), true);
-                end = next(end + width as usize, 0)?;
-            }
-        }
+        each_given_field(program, plan, |_, _, width, calls| {
+            let number = fields.len() as u32;
+            fields.push([0, 0, width]);
+            places.push(end - first);
+            let calls = calls.iter().map(|row| start + row);
+            state.lists.add_row(calls, (end as u32, number..number + 1), true);
+            end = next(end + width as usize, 0)?;
+            Ok(())
+        })?;
         state.memory.grow(device, end)?;
         let arena = self.arena.address(device);
         if let Some(grid) = trained.rows(device, state, fields.as_flattened(), (arena, &[], 0.0))? {
@@ -201,6 +218,7 @@ impl<D: Device> Training for Cuda<D> {
         if let Some(memory) = &state.memory.memory {
             device.read(memory, first, &mut words)?;
         }
+        let initial = program.network().initial_values().len();
         let mut places = places.into_iter();
         let mut all = Rows::new();
         for given in plan.forward.given.iter().skip(initial) {
@@ -293,6 +311,10 @@ impl<D: Device> Training for Cuda<D> {
 
     fn runs_ahead(&self) -> bool {
         true
+    }
+
+    fn borrowing(&mut self) -> Option<&mut dyn Borrowing> {
+        Some(self)
     }
 
     fn evaluation(

@@ -1,5 +1,6 @@
 //! The interface of backends: their inputs and their outputs.
 
+mod borrowed;
 mod contributors;
 mod given;
 mod gradients;
@@ -18,6 +19,7 @@ use edbatch_layout::{Lifetimes, Plan, Program, ValueRow, Want};
 use crate::kernels::{ArgMax, OutOfMemory, trial};
 use crate::rows::Rows;
 use crate::{ParameterError, Parameters, Precision, ThreadPool};
+pub use borrowed::{Borrowed, Borrowing};
 pub use contributors::Contributors;
 pub use given::{Given, GivenPlace, StoredRow};
 pub use gradients::{Gradient, Gradients};

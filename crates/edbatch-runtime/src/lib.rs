@@ -47,10 +47,10 @@ mod thread_pool;
 mod weights_file;
 
 pub use backend::{
-    BackPart, Backend, BackendError, Bytes, Clipping, Contributors, Given, GivenPlace, Gradient,
-    Gradients, NamedRows, NotFiniteIn, OutputGradients, Outputs, Part, PartLimits, StepResult,
-    StepTimes, StillWanted, StoredRow, Training, TrainingPart, TrainingState, TrainingStep, Update,
-    UpdateRule, fields, initial_rows, try_memory,
+    BackPart, Backend, BackendError, Borrowed, Borrowing, Bytes, Clipping, Contributors, Given,
+    GivenPlace, Gradient, Gradients, NamedRows, NotFiniteIn, OutputGradients, Outputs, Part,
+    PartLimits, StepResult, StepTimes, StillWanted, StoredRow, Training, TrainingPart,
+    TrainingState, TrainingStep, Update, UpdateRule, fields, initial_rows, try_memory,
 };
 pub use count::{Count, KernelCounts, gathered_bytes};
 pub use cpu::{Cpu, Profile, Timer, Work};

@@ -164,6 +164,7 @@ fn arg_maxes(wanted: &[(ValueRow, Want)]) -> impl Iterator<Item = ValueRow> {
 /// Writes the copies of the given rows into the arena.
 fn give(words: &mut Vec<u32>, program: &Program, given: &[ValueRow], of_given: Givens<'_>) {
     let mut from = 0;
+    let initial_values = program.network().initial_values();
     for (index, &row) in given.iter().enumerate() {
         match of_given {
             Givens::Host(initial, places) => {
@@ -173,8 +174,8 @@ fn give(words: &mut Vec<u32>, program: &Program, given: &[ValueRow], of_given: G
                     continue;
                 }
             }
-            Givens::Trained(starts, _) => {
-                if let Some(initial) = program.network().initial_values().get(index) {
+            Givens::Trained(starts, _) | Givens::Borrowed(starts, ..) => {
+                if let Some(initial) = initial_values.get(index) {
                     let fields = fields(program, row).zip(&initial.parameters);
                     words.extend(fields.flat_map(|((to, len), parameter)| {
                         [CopyJob::Initial as u32, starts[parameter.0 as usize], to, len]
@@ -185,9 +186,17 @@ fn give(words: &mut Vec<u32>, program: &Program, given: &[ValueRow], of_given: G
             Givens::Gradients(_) => {}
             Givens::Losses(_) => unreachable!("losses compute the given rows"),
         }
+        let mut borrowed = match of_given {
+            Givens::Borrowed(_, places, first) => match places.get(index - initial_values.len()) {
+                Some(GivenPlace::Borrowed(at)) => Some(first + at),
+                _ => None,
+            },
+            _ => None,
+        };
+        let from = borrowed.as_mut().unwrap_or(&mut from);
         for (start, len) in fields(program, row) {
-            words.extend([CopyJob::Given as u32, from, start, len]);
-            from += len;
+            words.extend([CopyJob::Given as u32, *from, start, len]);
+            *from += len;
         }
     }
 }

@@ -35,7 +35,7 @@ impl Givens<'_> {
         match self {
             Givens::Losses(losses) => losses.before,
             Givens::Gradients(before) => before,
-            Givens::Host(..) | Givens::Trained(..) => 0,
+            Givens::Host(..) | Givens::Trained(..) | Givens::Borrowed(..) => 0,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Launches of compiled kernels on the host.
 
 use std::borrow::Cow;
+use std::ptr::with_exposed_provenance_mut;
 use std::sync::Arc;
 
 use libloading::Library;
@@ -33,14 +34,21 @@ pub(crate) struct EmulatedProgram {
     pub(super) _library: Library,
 }
 
-/// A launch.
+/// A launch, or a copy of words between two addresses.
 #[derive(Debug)]
-pub(super) struct Pending<'a> {
-    pub(super) program: Arc<EmulatedProgram>,
-    pub(super) call: Call<'a>,
-    pub(super) shared_bytes: u32,
-    pub(super) seed: u32,
-    pub(super) absent: u32,
+pub(super) enum Pending<'a> {
+    Launch {
+        program: Arc<EmulatedProgram>,
+        call: Call<'a>,
+        shared_bytes: u32,
+        seed: u32,
+        absent: u32,
+    },
+    Copy {
+        from: u64,
+        to: u64,
+        words: usize,
+    },
 }
 
 /// The arguments of a launch, and the number of teams or blocks.
@@ -53,15 +61,27 @@ pub(super) enum Call<'a> {
 impl Pending<'_> {
     /// Returns the launch with copies of its arguments.
     pub(super) fn into_owned(self) -> Pending<'static> {
-        let call = match self.call {
-            Call::Teams(arguments, teams) => Call::Teams(Cow::Owned(arguments.into_owned()), teams),
-            Call::Grid(arguments, blocks) => Call::Grid(Cow::Owned(arguments.into_owned()), blocks),
-        };
-        Pending { call, ..self }
+        match self {
+            Self::Copy { from, to, words } => Pending::Copy { from, to, words },
+            Self::Launch { program, call, shared_bytes, seed, absent } => {
+                let call = match call {
+                    Call::Teams(all, teams) => Call::Teams(Cow::Owned(all.into_owned()), teams),
+                    Call::Grid(all, blocks) => Call::Grid(Cow::Owned(all.into_owned()), blocks),
+                };
+                Pending::Launch { program, call, shared_bytes, seed, absent }
+            }
+        }
     }
 
     pub(super) fn run(&self) -> Result<(), CudaError> {
-        let &Self { ref program, ref call, shared_bytes, seed, absent } = self;
+        let &Self::Launch { ref program, ref call, shared_bytes, seed, absent } = self else {
+            let &Self::Copy { from, to, words } = self else { unreachable!("it is no launch") };
+            let [from, to] = [from, to].map(|at| with_exposed_provenance_mut::<u32>(at as usize));
+            // SAFETY: by the contract of `Device` both addresses have this many words, which
+            // nothing else accesses meanwhile.
+            unsafe { from.copy_to(to, words) };
+            return Ok(());
+        };
         match (&program.launch, call) {
             (Launch::Teams(launch), Call::Teams(arguments, teams)) => {
                 // SAFETY: the arguments have the layout of `team.h` and at least `teams` parts; by

@@ -87,7 +87,8 @@ impl Nvidia {
         launch: impl FnOnce() -> Result<(), CudaError>,
     ) -> Result<f64, CudaError> {
         self.bind()?;
-        let (before, after) = (Event::new(&self.context)?, Event::new(&self.context)?);
+        let event = || Event::new(&self.context, sys::CUevent_flags::CU_EVENT_DEFAULT);
+        let (before, after) = (event()?, event()?);
         before.record(self.stream.cu_stream())?;
         launch()?;
         after.record(self.stream.cu_stream())?;
@@ -101,17 +102,28 @@ impl Nvidia {
 }
 
 /// A point in a stream.
-struct Event(sys::CUevent, Arc<CudaContext>);
+pub(super) struct Event(sys::CUevent, Arc<CudaContext>);
 
 impl Event {
-    fn new(context: &Arc<CudaContext>) -> Result<Self, CudaError> {
-        let event = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT);
+    pub(super) fn new(
+        context: &Arc<CudaContext>,
+        flags: sys::CUevent_flags,
+    ) -> Result<Self, CudaError> {
+        let event = result::event::create(flags);
         Ok(Self(event.map_err(failed("creating an event"))?, context.clone()))
     }
 
-    fn record(&self, stream: sys::CUstream) -> Result<(), CudaError> {
+    pub(super) fn record(&self, stream: sys::CUstream) -> Result<(), CudaError> {
         // SAFETY: the event exists, and the stream belongs to the same device.
         unsafe { result::event::record(self.0, stream) }.map_err(failed("recording an event"))
+    }
+
+    /// Lets later work of a stream wait for the event, which may be dropped before.
+    pub(super) fn precede(&self, stream: sys::CUstream) -> Result<(), CudaError> {
+        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        // SAFETY: the event exists, and the stream belongs to the same device.
+        let waits = unsafe { result::stream::wait_event(stream, self.0, flags) };
+        waits.map_err(failed("waiting for an event"))
     }
 }
 

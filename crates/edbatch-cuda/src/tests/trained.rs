@@ -1,6 +1,7 @@
 //! Gradients and updates of a device: they have the CPU's bits.
 
 mod ahead;
+mod borrowed;
 mod steps;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use super::levels;
 use super::levels::{Emitting, graphs};
 use super::training::{for_training, planned, subjects};
 use crate::backend::Cuda;
+use crate::device::Device;
 use crate::emulated::Emulated;
 use crate::{CudaError, CudaOptions, Driver};
 

@@ -1,7 +1,7 @@
 //! The lists and the launches of the kernels that complete gradients and update parameters.
 
 use edbatch_layout::TrainingPlan;
-use edbatch_runtime::{BackendError, Clipping, Gradient, Update};
+use edbatch_runtime::{BackendError, Borrowed, Clipping, Given, GivenPlace, Gradient, Update};
 
 use super::Trained;
 use super::state::{Grid, State};
@@ -11,6 +11,7 @@ use crate::loaded::Loaded;
 use crate::pass::Placed;
 use crate::sums::{Completed, FIELD, Lists, ROW, TILE, TotalList};
 use crate::team_pool::TeamKernel;
+use crate::training::each_given_field;
 use crate::update::{Changed, Changes};
 
 /// Floats of shared memory of the blocks of `kernels/sums.cu`: four stages of 16 pairs of two rows
@@ -69,7 +70,7 @@ impl<D: Device> Trained<D> {
         (arena, losses, loss): (u64, &[u32], f64),
     ) -> Result<Option<Grid<'_, D::Program>>, BackendError> {
         let State { lists: Lists { rows, starts, .. }, turns, turn, memory, .. } = state;
-        let [own, others @ ..] = &mut turns[*turn].uploaded;
+        let [own, others @ .., _] = &mut turns[*turn].uploaded;
         let [count, parts] = [rows.len() / ROW, losses.len() / 2];
         if count + parts == 0 {
             return Ok(None);
@@ -89,6 +90,52 @@ impl<D: Device> Trained<D> {
         work.extend(copies.as_flattened());
         let blocks = ((count * slices).div_ceil(WARPS) + copying as usize).max(1);
         Ok(Some(Grid { kernel: &self.rows, blocks, floats: 0, work }))
+    }
+
+    /// Returns the launches that write the gradients of a part's borrowed given values to memory,
+    /// given the start of its arena. Their lists replace those of the mini-batch.
+    pub(crate) fn borrowed_rows(
+        &self,
+        loaded: &Loaded<D>,
+        state: &mut State<D>,
+        (start, plan, given): (u32, &TrainingPlan, Given<'_>),
+        (arena, memory): (u64, &[Borrowed]),
+    ) -> Result<Vec<Grid<'_, D::Program>>, BackendError> {
+        let State { lists, turns, turn, .. } = state;
+        let (mut fields, mut ends, mut end) = (Vec::new(), vec![0], 0);
+        lists.clear();
+        for borrowed in memory {
+            let own = end..end + borrowed.elements() as u32;
+            end = own.end;
+            each_given_field(&loaded.program, plan, |index, offset, width, calls| {
+                let Some(&GivenPlace::Borrowed(at)) = given.places.get(index) else {
+                    return Ok(());
+                };
+                if own.contains(&at) {
+                    let (to, field) = (at - own.start + offset, fields.len() as u32);
+                    fields.push([0, 0, width]);
+                    let calls = calls.iter().map(|row| start + row);
+                    lists.add_row(calls, (to, field..field + 1), true);
+                }
+                Ok(())
+            })?;
+            ends.push(lists.rows.len() / ROW);
+        }
+        let slices = fields.iter().map(|field| (field[2] as usize).div_ceil(WARP)).max();
+        let slices = slices.unwrap_or(0);
+        let words = [&lists.rows[..], fields.as_flattened(), &lists.starts];
+        let [rows, fields, starts] =
+            turns[*turn].uploaded[4].upload(&*loaded.device, words, false)?;
+        let of_memory = memory.iter().zip(ends.windows(2)).filter(|(_, ends)| ends[0] < ends[1]);
+        let grids = of_memory.map(|(borrowed, ends)| {
+            let (count, rows) = (ends[1] - ends[0], rows + (4 * ROW * ends[0]) as u64);
+            let mut work = vec![rows, count as u64, slices as u64, fields, starts, arena];
+            // Neither losses nor lists of others.
+            work.extend([borrowed.address()].into_iter().chain([0; 3 + 3 * 3]));
+            let blocks = (count * slices).div_ceil(WARPS);
+            Grid { kernel: &self.rows, blocks, floats: 0, work }
+        });
+        Ok(grids.collect())
     }
 
     /// Returns the launch that computes sums over calls, if there are any.

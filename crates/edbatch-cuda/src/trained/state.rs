@@ -10,12 +10,12 @@ use edbatch_layout::Plan;
 use edbatch_runtime::{BackendError, NotFiniteIn, StepResult};
 
 use crate::CudaError;
-use crate::device::{AHEAD_BYTES, Device, MemorySide};
+use crate::device::{AHEAD_BYTES, Device, MemorySide, TeamPart};
 use crate::memory::Buffer;
 use crate::pass::Placed;
 use crate::slot::Slot;
 use crate::sums::{Added, Lists, SumTable, TotalList};
-use crate::team_pool::Held;
+use crate::team_pool::{Held, TeamKernel};
 
 /// The state that steps of training change.
 pub(crate) struct State<D: Device> {
@@ -52,8 +52,8 @@ pub(crate) struct State<D: Device> {
 pub(crate) struct Turn<D: Device> {
     /// `Result` of `kernels/stage.h`.
     pub(crate) result: D::Memory,
-    /// The lists of each of the four kernels.
-    pub(crate) uploaded: [ListMemory<D>; 4],
+    /// The lists of each of the four kernels, and of the gradients of borrowed rows.
+    pub(crate) uploaded: [ListMemory<D>; 5],
     /// The adjoints of rows of tables.
     pub(crate) slot: Slot<D>,
 }
@@ -130,7 +130,7 @@ impl<D: Device> State<D> {
         let turn = || {
             let mut result = device.memory(4 * RESULT, MemorySide::Host)?;
             device.host_mut(&mut result).fill(0);
-            let uploaded = [(); 4].map(|()| ListMemory::new());
+            let uploaded = [(); 5].map(|()| ListMemory::new());
             Ok::<_, BackendError>(Turn { result, uploaded, slot: Slot::new() })
         };
         let state = Self {
@@ -195,6 +195,26 @@ impl<D: Device> State<D> {
         let head = [device.address(&self.stage), self.number.into(), result];
         let bytes = AHEAD_BYTES + size_of::<f32>() * floats;
         device.launch_grid(kernel, stream, blocks, bytes, &[&head, &work[..]].concat())
+    }
+
+    /// Launches parts on teams, in the order of their other launches.
+    pub(crate) fn launch_teams(
+        &mut self,
+        device: &D,
+        held: &mut Held<Arc<D>>,
+        kernel: &TeamKernel<'_, D>,
+        parts: &[TeamPart],
+    ) -> Result<(), CudaError> {
+        let first = (device.address(&self.stage), self.number.wrapping_add(1));
+        let launches = held.enqueue(kernel, parts, Some(first))?;
+        self.number = self.number.wrapping_add(launches);
+        Ok(())
+    }
+
+    /// Returns the copies of lists that no launch makes.
+    pub(crate) fn take_copies(&mut self, device: &D) -> Vec<[u64; 3]> {
+        let lists = self.turns[self.turn].uploaded.iter_mut();
+        lists.map(|lists| lists.take_copy(device)).filter(|[.., words]| *words > 0).collect()
     }
 
     /// Launches a kernel and waits for its end.

@@ -26,6 +26,8 @@ pub struct Given<'a> {
 pub enum GivenPlace {
     /// The next elements of [`Given::host`].
     Host,
+    /// Elements of [`Borrowed`](super::Borrowed) memory, from this one on, counted over all of it.
+    Borrowed(u32),
     /// A row of the slot's store, from this line on, where an earlier plan [wrote](Want::Store) it.
     Stored(u32),
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use edbatch_graph::ParameterId;
 use edbatch_layout::{Program, TrainingPlan};
 
-use super::{Backend, BackendError, Gradients, Part, Rows, TrainingState, Update};
+use super::{Backend, BackendError, Borrowing, Gradients, Part, Rows, TrainingState, Update};
 use crate::Parameters;
 
 /// The gradients of a mini-batch. [`Backend::training`](super::Backend::training) returns it for a
@@ -137,6 +137,12 @@ pub trait Training: Backend {
         _parameters: &Parameters,
     ) -> Result<Option<Box<dyn Backend>>, BackendError> {
         Ok(None)
+    }
+
+    /// Returns the interface that computes in memory of another library; `None`, the default, if
+    /// the backend has no device.
+    fn borrowing(&mut self) -> Option<&mut dyn Borrowing> {
+        None
     }
 
     /// Returns true if a step can be enqueued while the step before it runs.

@@ -1,0 +1,233 @@
+//! Training in memory of another library: the CPU's bits, in the order of a stream.
+
+use edbatch_graph::{Dag, Graph, NodeId, Source, Value};
+use edbatch_runtime::{Borrowed, Borrowing, GivenPlace};
+
+use super::*;
+
+/// Memory of another library, which an emulated device accesses at any time.
+struct Foreign(Vec<f32>);
+
+impl Foreign {
+    fn of(elements: usize) -> Self {
+        Self(vec![f32::NAN; elements])
+    }
+
+    fn borrowed(&mut self) -> Borrowed {
+        let address = self.0.as_mut_ptr().expose_provenance() as u64;
+        // SAFETY: the tests run all launches before they read or drop the memory.
+        unsafe { Borrowed::new(address, self.0.len()) }
+    }
+}
+
+fn borrow_all(all: &mut [Foreign]) -> Vec<Borrowed> {
+    all.iter_mut().map(Foreign::borrowed).collect()
+}
+
+/// The outputs, then the gradients of given values, then those of parameters with their rows.
+type Results = (Vec<f32>, Vec<f32>, Vec<(Option<Vec<u32>>, Vec<f32>)>);
+
+fn on_cpu(backend: &mut dyn Training, mini_batch: &MiniBatch, parameters: &Parameters) -> Results {
+    let moments = vec![Vec::new(); parameters.slices().len()];
+    backend.set_state(&TrainingState { parameters: parameters.clone(), moments }).unwrap();
+    let network = backend.program().unwrap().network().clone();
+    let initial = initial_rows(&network, parameters);
+    let MiniBatch { plan, given, gradients, .. } = mini_batch;
+    let given = Given { initial: &initial, places: &[], host: given };
+    backend.run(&[Part { slot: 0, plan: &plan.forward, given }]).unwrap();
+    let outputs = backend.outputs(0, &plan.forward);
+    let outputs = (0..plan.forward.wanted.len()).flat_map(|value| outputs.fields(value).flatten());
+    let outputs = outputs.copied().collect();
+    let of_outputs = OutputGradients::Rows(&gradients[0]);
+    let part = BackPart { slot: 0, plan, outputs: of_outputs };
+    backend.run_back(&[part], &mut Vec::new()).unwrap();
+    backend.add_sums(&[(0, plan)]).unwrap();
+    let of_given = backend.given_gradients(0, plan).unwrap().iter().flatten().copied().collect();
+    backend.finish().unwrap();
+    let of_parameters = backend.gradients().unwrap().parameters;
+    let of_parameters = of_parameters.into_iter().map(|gradient| match gradient {
+        Gradient::None => (Some(vec![]), vec![]),
+        Gradient::Whole(elements) => (None, elements),
+        Gradient::Rows { rows, elements } => (Some(rows), elements),
+    });
+    let of_parameters = of_parameters.collect();
+    backend.forget();
+    (outputs, of_given, of_parameters)
+}
+
+/// Gives every third value by the host, and the others in two memories in turn. Returns the places,
+/// and by place its elements.
+fn divided(program: &Program, mini_batch: &MiniBatch) -> (Vec<GivenPlace>, [Vec<f32>; 3]) {
+    let rows = &mini_batch.plan.forward.given[program.network().initial_values().len()..];
+    let (mut elements, mut all) = (&mini_batch.given[..], [(); 3].map(|()| Vec::new()));
+    let mut places: Vec<(usize, u32)> = vec![];
+    for (index, row) in rows.iter().enumerate() {
+        let (own, rest) = elements.split_at(widths(program, &[*row]).iter().sum());
+        let to: &mut Vec<f32> = &mut all[index % 3];
+        places.push((index % 3, to.len() as u32));
+        to.extend(own);
+        elements = rest;
+    }
+    let first = all[1].len() as u32;
+    let places = places.into_iter().map(|(memory, at)| match memory {
+        0 => GivenPlace::Host,
+        1 => GivenPlace::Borrowed(at),
+        _ => GivenPlace::Borrowed(first + at),
+    });
+    (places.collect(), all)
+}
+
+/// The memory of a mini-batch, which outlives its launches.
+struct Lent {
+    parameters: Vec<Foreign>,
+    given: Vec<Foreign>,
+    outputs: Foreign,
+    of_outputs: Foreign,
+    of_given: Vec<Foreign>,
+    of_parameters: Vec<Foreign>,
+}
+
+/// Enqueues a mini-batch. `adopts` if the parameters have changed.
+fn enqueue(
+    backend: &mut dyn Borrowing,
+    mini_batch: &MiniBatch,
+    (places, elements): &(Vec<GivenPlace>, [Vec<f32>; 3]),
+    (parameters, expected): (&Parameters, &Results),
+    adopts: bool,
+) -> Result<(Lent, Vec<Option<Vec<u32>>>), BackendError> {
+    let plan = &mini_batch.plan;
+    let foreign = |elements: &[f32]| Foreign(elements.to_vec());
+    let mut lent = Lent {
+        parameters: parameters.slices().into_iter().map(foreign).collect(),
+        given: elements[1..].iter().map(|elements| foreign(elements)).collect(),
+        outputs: Foreign::of(expected.0.len()),
+        of_outputs: foreign(&mini_batch.gradients[0]),
+        of_given: elements[1..].iter().map(|elements| Foreign::of(elements.len())).collect(),
+        of_parameters: expected.2.iter().map(|(_, all)| Foreign::of(all.len())).collect(),
+    };
+    let none = Rows::new();
+    let given = Given { initial: &none, places, host: &elements[0] };
+    if adopts {
+        backend.adopt(7, &borrow_all(&mut lent.parameters))?;
+    }
+    let (memory, outputs) = (borrow_all(&mut lent.given), lent.outputs.borrowed());
+    backend.forward_into(7, plan, given, &memory, outputs)?;
+    let rows = backend.gradient_rows(plan)?;
+    let (of_given, of_outputs) = (borrow_all(&mut lent.of_given), lent.of_outputs.borrowed());
+    let of_parameters = borrow_all(&mut lent.of_parameters);
+    backend.backward_from(7, plan, given, of_outputs, &of_given, &of_parameters)?;
+    Ok((lent, rows))
+}
+
+fn assert_equal(name: &str, program: &Program, of: &MiniBatch, lent: Lent, expected: &Results) {
+    let same = |what: &str, got: &[f32], expected: &[f32]| {
+        let wrong = bits(got).into_iter().zip(bits(expected)).position(|(a, b)| a != b);
+        assert!(wrong.is_none() && got.len() == expected.len(), "{name}: {what} at {wrong:?}");
+    };
+    same("outputs", &lent.outputs.0, &expected.0);
+    for (number, (got, (_, expected))) in lent.of_parameters.iter().zip(&expected.2).enumerate() {
+        same(&format!("parameter {number}"), &got.0, expected);
+    }
+    let of_given = MiniBatch { given: expected.1.clone(), ..empty(of) };
+    let (_, [_, first, second]) = divided(program, &of_given);
+    same("the first given rows", &lent.of_given[0].0, &first);
+    same("the second given rows", &lent.of_given[1].0, &second);
+}
+
+fn empty(of: &MiniBatch) -> MiniBatch {
+    let (targets, gradients) = ([vec![], vec![]], [vec![], vec![]]);
+    let plan = of.plan.clone();
+    MiniBatch { plan, given: vec![], targets, gradients, has_scores: false, weight: 0.0 }
+}
+
+/// Runs all late launches and copies.
+fn run_late(device: &Emulated) {
+    while !device.is_idle(0).unwrap() {}
+}
+
+/// Replaces every third operand of a graph that is a result by a given value.
+fn with_given((graph, emitted): &Emitting) -> Emitting {
+    let (mut other, mut operands) = (Graph::new(graph.network().clone()), 0);
+    for node in (0..graph.nodes()).map(NodeId::new) {
+        let values = graph.values(node).map(|value| {
+            operands += usize::from(matches!(value.source(), Source::Node(_)));
+            match value.source() {
+                Source::Node(_) if operands % 3 == 0 => {
+                    other.give(graph.record_of(value).expect("it is of the graph"))
+                }
+                _ => value,
+            }
+        });
+        let values: Vec<Value> = values.collect();
+        other.call(graph.kind(node), graph.rows(node), &values).unwrap();
+    }
+    let emitted = emitted.iter().map(|value| match value.source() {
+        Source::Node(node) => node.into(),
+        Source::Given(_) => *value,
+    });
+    let emitted = emitted.collect();
+    (other, emitted)
+}
+
+/// Returns `None` without a compiler.
+fn check_borrowed(level: Level, seed: u32, (name, emitting): &(String, Emitting)) -> Option<()> {
+    let emitting = &with_given(emitting);
+    let program = Arc::new(for_training(emitting.0.network()));
+    let (plan, _) = planned(&program, emitting);
+    let (network, mut rng) = (emitting.0.network().clone(), Random::seed_from_u64(seed.into()));
+    let mut parameters = || Subject::of(network.clone(), emitting.0.clone(), &mut rng).parameters;
+    let (loaded, parameters) = (parameters(), [parameters(), parameters()]);
+    let mini_batch = MiniBatch::new(&program, plan, false, &mut rng);
+    let mut cpu = Cpu::new(program.clone(), &loaded, level, Precision::F32).unwrap();
+    let expected = [0, 1]
+        .map(|number: usize| on_cpu(cpu.training().unwrap(), &mini_batch, &parameters[number]));
+    let given = divided(&program, &mini_batch);
+    let is_small = emitting.0.nodes() < 12;
+    assert!(given.0.len() > 2 || is_small, "{name} has rows in all memories");
+    let driver = [Driver::Teams, Driver::Barriers][seed as usize % 2];
+    let mut cuda = load(&program, &loaded, seed + 1, driver)?;
+    let device = cuda.loaded.device.clone();
+    device.set_late(seed % 3 > 0);
+    for (round, number) in [0, 0, 1, 0].into_iter().enumerate() {
+        let borrowing = cuda.training().unwrap().borrowing().unwrap();
+        let (of, adopts) = ((&parameters[number], &expected[number]), round != 1);
+        let (lent, rows) = enqueue(borrowing, &mini_batch, &given, of, adopts).unwrap();
+        if seed % 3 > 0 {
+            assert!(device.pending() > 1, "the host has waited");
+            run_late(&device);
+        }
+        assert!(rows.iter().eq(expected[number].2.iter().map(|(rows, _)| rows)), "{name}: rows");
+        assert_equal(name, &program, &mini_batch, lent, &expected[number]);
+    }
+    device.set_late(false);
+    // The other ways to train go on after it.
+    let again = on_cpu(cuda.training().unwrap(), &mini_batch, &parameters[1]);
+    assert_eq!(bits(&again.0), bits(&expected[1].0));
+    Some(())
+}
+
+#[test]
+fn borrowed_memory_of_models_gets_the_bits_of_the_cpu() {
+    let Some(&level) = levels().first() else { return };
+    for (seed, (name, emitting)) in (0..).zip(graphs(16, Stop::Forced([0; 5].into())).unwrap()) {
+        let is_own = ["bilstm_tagger_char", "lattice_gru"].contains(&name);
+        if !is_own && !edbatch_testing::all_cases() {
+            continue;
+        }
+        if check_borrowed(level, seed, &(name.into(), emitting)).is_none() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn borrowed_memory_of_random_networks_gets_the_bits_of_the_cpu() {
+    let Some(&level) = levels().first() else { return };
+    let most = if edbatch_testing::all_cases() { 48 } else { 3 };
+    let random = subjects().filter(|(name, _)| name.starts_with("random"));
+    for (seed, subject) in (0..).zip(random.take(most)) {
+        if check_borrowed(level, seed, &subject).is_none() {
+            return;
+        }
+    }
+}
