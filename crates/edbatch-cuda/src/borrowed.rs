@@ -103,6 +103,10 @@ impl<D: Device> Borrowing for Cuda<D> {
         let (loaded, trained) = (self.loaded.clone(), self.trained());
         let (device, state) = (&*loaded.device, &mut *trained.state_ahead());
         self.end_lent(state)?;
+        if parameters.len() > trained.starts.len() {
+            let why = "there are more than the network has";
+            return Err(CudaError::failed("borrowed parameters", why).into());
+        }
         let mut changes = Changes::default();
         for (index, borrowed) in parameters.iter().enumerate() {
             let range = trained.range(index);

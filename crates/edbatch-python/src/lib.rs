@@ -3,9 +3,10 @@
 //! Networks and cells are in `network.rs` and below, call lists in `call_list.rs`, the wiring of
 //! inputs in `build.rs` and `model.rs`, engines in `engine.rs`, values that outlive a run in
 //! `session.rs`.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod arrays;
+mod borrowed;
 mod build;
 mod call_list;
 mod cell;

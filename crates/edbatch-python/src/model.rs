@@ -60,7 +60,8 @@ impl Input {
         build: &Build<'_>,
     ) -> Result<Appended<'static>, CallError> {
         match &self.given {
-            Some((rows, places)) => {
+            Some(Placed { rows, .. }) if rows.is_empty() => list.append_without_rows(build),
+            Some(Placed { rows, places, .. }) => {
                 let of_place = |at: &'a Place| &rows[at.array][at.first..][..at.count];
                 list.append_with_rows(build, places.iter().map(of_place))
             }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use edbatch::Rows;
 use edbatch::graph::RecordId;
 use edbatch::models::{self, Slots};
+use edbatch::runtime::GivenPlace;
 use numpy::PyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -19,18 +20,16 @@ use crate::{arrays, errors};
 /// The records, each once; an array `[rows, width]` for each; the offsets of inputs in each, if not
 /// by slots; the record of all emitted values, if fixed; and if `build` gets lists, not ranges.
 /// `edbatch.torch` checks shapes and offsets.
-pub(crate) type Arguments<'py> = (
-    Vec<Bound<'py, Record>>,
-    Vec<Bound<'py, PyAny>>,
-    Option<Vec<Vec<usize>>>,
-    Option<Bound<'py, Record>>,
-    bool,
-);
+pub(crate) type Arguments<'py, R = Bound<'py, PyAny>> =
+    (Vec<Bound<'py, Record>>, Vec<R>, Option<Vec<Vec<usize>>>, Option<Bound<'py, Record>>, bool);
 
 /// The given rows of a run.
 pub(crate) struct Given {
     records: Vec<(RecordId, String, usize)>,
+    /// The elements of each record; none if they are in borrowed memory.
     pub(crate) rows: Elements,
+    /// The number of elements of each record.
+    counts: Vec<usize>,
     offsets: Option<Vec<Vec<usize>>>,
     emits: Option<RecordId>,
     lists: bool,
@@ -43,7 +42,12 @@ type Elements = Arc<Vec<Vec<f32>>>;
 type Places = Vec<Vec<Place>>;
 
 /// The given rows of a run, and the places of an input's rows.
-pub(crate) type Placed = (Elements, Vec<Place>);
+pub(crate) struct Placed {
+    pub(crate) rows: Elements,
+    pub(crate) places: Vec<Place>,
+    /// The places of all given values of the input, if rows are borrowed.
+    pub(crate) borrowed: Vec<GivenPlace>,
+}
 
 /// The place of the rows of some slots of an input.
 #[derive(Clone, Copy)]
@@ -67,12 +71,25 @@ impl Given {
         let arrays = rows.iter().map(|rows| arrays::floats::<CallError>(rows, || "given".into()));
         let arrays = arrays.collect::<PyResult<Vec<_>>>()?;
         let slices: Vec<_> = arrays.iter().map(|each| each.as_slice().expect("C order")).collect();
-        let rows = py.detach(|| slices.iter().map(|elements| elements.to_vec()).collect());
+        let rows: Vec<_> = py.detach(|| slices.iter().map(|elements| elements.to_vec()).collect());
+        let counts = slices.iter().map(|elements| elements.len()).collect();
+        Ok(Self::of((records, counts, offsets, emits, lists), rows))
+    }
+
+    /// Takes the numbers of elements of rows in borrowed memory.
+    pub(crate) fn borrowed(arguments: Arguments<'_, usize>) -> Self {
+        Self::of(arguments, Vec::new())
+    }
+
+    fn of(
+        (records, counts, offsets, emits, lists): Arguments<'_, usize>,
+        rows: Vec<Vec<f32>>,
+    ) -> Self {
         let record = |record: &Record| (record.id, record.name.clone(), record.elements());
         let records = records.iter().map(|each| record(each.get())).collect();
         let emits = emits.map(|record| record.get().id);
-        let next = Mutex::new(vec![0; slices.len()]);
-        Ok(Self { records, rows: Arc::new(rows), offsets, emits, lists, next })
+        let next = Mutex::new(vec![0; counts.len()]);
+        Self { records, rows: Arc::new(rows), counts, offsets, emits, lists, next }
     }
 
     /// Declares the rows of an input as slots of its list. Returns the values for `build`.
@@ -117,6 +134,9 @@ impl Given {
         }
         let mut places = Vec::with_capacity(list.slots().len());
         let initial = list.network().initial_values().len();
+        let is_borrowed = self.rows.is_empty() && !self.records.is_empty();
+        let given = if is_borrowed { list.graph().given().len() - initial } else { 0 };
+        let mut borrowed = vec![GivenPlace::Host; given];
         for &Slots { record, first, count } in list.slots() {
             let Some(array) = self.records.iter().position(|(id, ..)| *id == record) else {
                 return Err(CallError::new_err(list.missing(record).to_string()));
@@ -125,6 +145,12 @@ impl Given {
             let (slot, begin) = (first - initial, next[array] * width);
             places.push(Place { slot, array, first: begin, count: count * width });
             next[array] += count;
+            if is_borrowed {
+                let start = self.counts[..array].iter().sum::<usize>() + begin;
+                for (row, place) in borrowed[slot..][..count].iter_mut().enumerate() {
+                    *place = GivenPlace::Borrowed((start + row * width) as u32);
+                }
+            }
         }
         for (array, &end) in next.iter().enumerate() {
             match &self.offsets {
@@ -132,7 +158,7 @@ impl Given {
                 None => self.check(array, end, self.count(array), false)?,
             }
         }
-        Ok((self.rows.clone(), places))
+        Ok(Placed { rows: self.rows.clone(), places, borrowed })
     }
 
     /// Checks that all rows are slots, after the last input.
@@ -143,7 +169,7 @@ impl Given {
     }
 
     fn count(&self, array: usize) -> usize {
-        self.rows[array].len() / self.records[array].2
+        self.counts[array] / self.records[array].2
     }
 
     fn check(&self, array: usize, slots: usize, rows: usize, all: bool) -> PyResult<()> {
@@ -184,14 +210,22 @@ impl Packed {
         py: Python<'py>,
         elements: Vec<f32>,
     ) -> PyResult<Bound<'py, PyTuple>> {
+        let [offsets, widths] = Self::shapes(py, &self.ends);
+        (PyArray1::from_vec(py, elements), offsets, widths).into_pyobject(py)
+    }
+
+    /// Returns the offsets of inputs among the rows, and the width of each row.
+    pub(crate) fn shapes<'py>(
+        py: Python<'py>,
+        ends: &[Vec<usize>],
+    ) -> [Bound<'py, PyArray1<i64>>; 2] {
         let (mut widths, mut offsets) = (vec![], vec![0]);
-        for ends in &self.ends {
+        for ends in ends {
             let starts = [0].into_iter().chain(ends.iter().copied());
             widths.extend(starts.zip(ends).map(|(start, &end)| (end - start) as i64));
             offsets.push(widths.len() as i64);
         }
-        let integers = |numbers| PyArray1::<i64>::from_vec(py, numbers);
-        (PyArray1::from_vec(py, elements), integers(offsets), integers(widths)).into_pyobject(py)
+        [offsets, widths].map(|numbers| PyArray1::<i64>::from_vec(py, numbers))
     }
 
     /// Divides the gradients of all elements by input and row, unless their number is another.

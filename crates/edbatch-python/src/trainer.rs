@@ -1,5 +1,6 @@
 //! Trainers: losses, gradients and updates of the weights.
 
+mod device;
 mod running;
 
 use std::collections::BTreeMap;
@@ -8,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use edbatch::models;
-use edbatch::runtime::{Gradient, try_memory};
+use edbatch::runtime::{GivenPlace, Gradient, try_memory};
 use edbatch::{TrainError, TrainerOptions};
 use numpy::PyArray1;
 use pyo3::exceptions::PyValueError;
@@ -16,6 +17,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
+use crate::borrowed::Capsule;
 use crate::errors;
 use crate::inputs::{Run, Wirer};
 use crate::mini_batch::{rows_of, targets_of};
@@ -50,6 +52,8 @@ pub(crate) struct Trainer {
     wirer: Wirer,
     /// The shapes of the last packed run.
     packed: Mutex<Option<Packed>>,
+    /// The places of given values in memory of tensors, of the last decided run.
+    places: Mutex<Vec<GivenPlace>>,
     on_device: bool,
     threads: usize,
     process: u32,
@@ -144,9 +148,9 @@ impl Trainer {
         let network = network.clone().unbind();
         let wirer = Wirer { network, build, work, folder: None, pool: Mutex::default() };
         let process = std::process::id();
-        let (trainer, packed) = (Mutex::new(trainer), Mutex::default());
+        let (trainer, packed, places) = (Mutex::new(trainer), Mutex::default(), Mutex::default());
         let on_device = device != Device::Cpu;
-        Ok(Self { trainer, wirer, packed, on_device, threads, process })
+        Ok(Self { trainer, wirer, packed, places, on_device, threads, process })
     }
 
     /// Computes the mean loss of a mini-batch and its gradients, and updates the parameters.
@@ -251,7 +255,8 @@ impl Trainer {
         let given = Given::read(inputs.py(), given)?;
         let rows = given.rows.clone();
         let (packed, elements) = self.with(inputs, Some(given), |trainer, inputs| {
-            let placed = inputs.iter().filter_map(|input| Some(input.given.as_ref()?.1.clone()));
+            let placed =
+                inputs.iter().filter_map(|input| Some(input.given.as_ref()?.places.clone()));
             Ok(Packed::of(rows, placed.collect(), trainer.forward(inputs)?))
         })?;
         let outputs = packed.outputs(inputs.py(), elements)?;
@@ -279,6 +284,53 @@ impl Trainer {
         })?;
         let given = given.map_err(plain)?.into_iter();
         Ok(given.map(|elements| PyArray1::from_vec(py, elements)).collect())
+    }
+
+    /// Decides a run whose rows are in tensors of these sizes on the device. Returns the number of
+    /// elements of all outputs, the offsets of inputs, and the widths of rows.
+    #[pyo3(signature = (inputs, given, /))]
+    fn _decide<'py>(
+        &self,
+        inputs: &Bound<'py, PyAny>,
+        given: packed::Arguments<'py, usize>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        device::decide(self, inputs, given)
+    }
+
+    /// Replaces the parameters by tensors, in the order of a stream. All tensors are capsules.
+    fn _adopt(&self, py: Python<'_>, stream: u64, parameters: Vec<Capsule<'_>>) -> PyResult<()> {
+        self.adopt(py, stream, &parameters)
+    }
+
+    /// Runs the decided run, and writes all outputs to a tensor.
+    fn _forward_into(
+        &self,
+        py: Python<'_>,
+        stream: u64,
+        given: Vec<Capsule<'_>>,
+        rows: Capsule<'_>,
+    ) -> PyResult<()> {
+        self.forward_into(py, stream, &given, &rows)
+    }
+
+    /// Returns for each parameter the rows of its gradient, or None for all.
+    fn _gradient_rows<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<Vec<Option<Bound<'py, PyArray1<u32>>>>> {
+        self.gradient_rows(py)
+    }
+
+    /// Writes the gradients of given rows and of parameters, or of these rows of them, to tensors.
+    fn _backward_from(
+        &self,
+        py: Python<'_>,
+        stream: u64,
+        rows: Capsule<'_>,
+        given: Vec<Capsule<'_>>,
+        parameters: Vec<Capsule<'_>>,
+    ) -> PyResult<()> {
+        self.backward_from(py, stream, &rows, &given, &parameters)
     }
 
     /// The gradients of all parameters by name, in their shapes: sums since they were cleared.

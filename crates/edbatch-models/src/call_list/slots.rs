@@ -93,6 +93,18 @@ impl CallList {
         build.append(&self.graph, parts, &self.emitted, &[])
     }
 
+    /// Appends the list like [`append_with_rows`](Self::append_with_rows), but gives no elements for
+    /// slots: the caller gives them to the backend.
+    ///
+    /// # Errors
+    /// Like [`append_with_rows`](Self::append_with_rows).
+    pub fn append_without_rows(&self, build: &Build<'_>) -> Result<Appended<'static>, CallError> {
+        if self.carried > 0 {
+            return self.append_to(build, &[]);
+        }
+        build.append(&self.graph, [self.given.as_slice()], &self.emitted, &[])
+    }
+
     /// Returns the number of elements of all fields of a record.
     fn width(&self, record: RecordId) -> usize {
         self.network().fields(record).fields.iter().map(|field| field.shape.elements()).sum()

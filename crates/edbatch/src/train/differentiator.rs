@@ -1,6 +1,7 @@
 //! Computes the gradients of mini-batches on a backend, and sums them there.
 
 mod ahead;
+mod borrowed;
 mod own_loss;
 
 use std::collections::VecDeque;

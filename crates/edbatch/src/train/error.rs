@@ -21,6 +21,9 @@ pub enum TrainError {
     /// The backend computes no gradients.
     #[error("the backend computes no gradients: use the CPU or CUDA, with a program for training")]
     Backend,
+    /// The backend is no device, so that no memory can be borrowed.
+    #[error("the backend is no device: train on CUDA, or call `forward` and `backward`")]
+    NoDevice,
     /// The parameters do not fit the model.
     #[error(transparent)]
     Parameters(#[from] ParameterError),

@@ -1,6 +1,7 @@
 //! The trainer: computes the loss of mini-batches and its gradients on a backend, and updates the
 //! parameters.
 
+mod borrowed;
 mod build;
 mod state;
 

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from torch import Tensor
 
 from .._native import Engine, Network, Record, Trainer, Weights, sgd
@@ -44,16 +45,21 @@ def width(record: Record) -> int:
     return sum(math.prod(shape) for shape in record.fields.values())
 
 
+#: If values are dropped, if given rows have gradients, and the device.
+Key = tuple[bool, bool, str]
+
+
 class _Runs:
     """The trainers and the engines of a layer, built when they are needed. They are not copied."""
 
     def __init__(self) -> None:
         #: Held while a trainer runs: threads take turns.
         self.lock = threading.RLock()
-        #: By whether values are dropped, and whether given rows have gradients.
-        self.trainers: dict[tuple[bool, bool], Trainer] = {}
+        self.trainers: dict[Key, Trainer] = {}
         #: The step whose values each trainer keeps.
-        self.kept: dict[tuple[bool, bool], Step] = {}
+        self.kept: dict[Key, Step] = {}
+        #: The device of tensors on the CPU. Tests set "cuda-emulated", whose memory is there.
+        self.on_cpu = "cpu"
         self.engines = _Engines()
         #: By user of the parameters: the versions of the tensors that it has, and the refreshes.
         self.versions: dict[Any, tuple[list[Any], int]] = {}
@@ -68,25 +74,22 @@ class _Runs:
         self.__init__()  # type: ignore[misc]
         self.steps = state["steps"]
 
-    def trainer(self, shared: _Shared, parameters: list[Tensor], key: tuple[bool, bool]) -> Trainer:
+    def trainer(self, shared: _Shared, parameters: list[Tensor], key: Key) -> Trainer:
         """Returns a trainer with these parameters. The lock must be held."""
         if self._changed(key, parameters):
             weights = _weights(shared, parameters)
             if key in self.trainers:
                 self.trainers[key].set_parameters(weights)
             else:
-                drops, given = key
-                self.trainers[key] = Trainer(
-                    shared.network,
-                    weights,
-                    shared.build,
-                    optimizer=sgd(0.0),
-                    given_gradients=given,
-                    dropout=drops,
-                    seed=shared.seed,
-                    **shared.options,
-                )
+                self.trainers[key] = _trainer(shared, weights, key)
             self._has(key, parameters)
+        return self.trainers[key]
+
+    def of_device(self, shared: _Shared, key: Key) -> Trainer:
+        """Returns a trainer on a device, which has yet to adopt parameters that have changed."""
+        if key not in self.trainers:
+            none = {name: np.zeros(shape, np.float32) for name, shape in shared.shapes}
+            self.trainers[key] = _trainer(shared, Weights(none), key)
         return self.trainers[key]
 
     def engine(self, shared: _Shared, parameters: list[Tensor]) -> "_Borrowed":
@@ -137,6 +140,21 @@ class _Borrowed:
 
     def __exit__(self, *_: Any) -> None:
         self.engines.free.append(self.engine)
+
+
+def _trainer(shared: _Shared, weights: Weights, key: Key) -> Trainer:
+    drops, given, device = key
+    return Trainer(
+        shared.network,
+        weights,
+        shared.build,
+        optimizer=sgd(0.0),
+        given_gradients=given,
+        dropout=drops,
+        seed=shared.seed,
+        device=device,
+        **shared.options,
+    )
 
 
 def version(tensor: Tensor) -> int | None:

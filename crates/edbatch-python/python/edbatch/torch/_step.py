@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ._runs import _Runs, _Shared, width
+from . import _device
+from ._runs import Key, _Runs, _Shared, width
 
 _SPARSE_IN_DDP = (
     "edbatch.torch.Layer: sparse gradients ({}) do not work in DistributedDataParallel: put the "
@@ -28,9 +29,10 @@ class Step:
         packed: bool,
         drops: bool,
         number: int,
+        device: str,
     ) -> None:
         self.runs, self.shared, self.inputs, self.offsets = runs, shared, inputs, offsets
-        self.packed, self.drops, self.number = packed, drops, number
+        self.packed, self.drops, self.number, self.device = packed, drops, number, device
         self.in_ddp = torch.nn.parallel.DistributedDataParallel._active_ddp_module is not None
         #: Where the emitted values of each input begin, and their widths if they differ.
         self.ends: np.ndarray = np.zeros(1, np.int64)
@@ -38,22 +40,24 @@ class Step:
 
     def run(self, parameters: list[Tensor], rows: Sequence[Tensor]) -> Any:
         """Runs the step, and keeps no values. Dropout needs a trainer."""
-        if not self.drops:
+        if not self.drops and self.device == "cpu":
             with self.runs.engine(self.shared, parameters) as engine:
                 return self._shapes(engine._run_packed(self.inputs, self._given(rows)))
         with self.runs.lock:
-            return self._forward(parameters, rows, (True, False))
+            return self._forward(parameters, rows, (self.drops, False, self.device))
 
     def forward(self, parameters: list[Tensor], rows: Sequence[Tensor], given: bool) -> Any:
         """Runs the step, and keeps its values for the way back."""
         with self.runs.lock:
-            elements = self._forward(parameters, rows, (self.drops, given))
-            self.runs.kept[self.drops, given] = self
+            key = self.drops, given, self.device
+            elements = self._forward(parameters, rows, key)
+            self.runs.kept[key] = self
             return elements
 
-    def _forward(
-        self, parameters: list[Tensor], rows: Sequence[Tensor], key: tuple[bool, bool]
-    ) -> Any:
+    def _forward(self, parameters: list[Tensor], rows: Sequence[Tensor], key: Key) -> Any:
+        if self.device != "cpu":
+            self.runs.kept.pop(key, None)
+            return self._shapes(_device.forward(self, parameters, rows, key))
         trainer = self.runs.trainer(self.shared, parameters, key)
         self.runs.kept.pop(key, None)
         trainer.set_updates(self.number)
@@ -79,7 +83,11 @@ class Step:
         return elements
 
     def tensors(self, elements: Any) -> tuple[Tensor, ...]:
-        """The outputs: all rows, or a tensor for each input or vector."""
+        """The outputs: all rows, as on a device, or a tensor for each input or vector."""
+        if isinstance(elements, Tensor):
+            if self.packed and not elements.numel() and self.shared.emitted is not None:
+                elements = elements.reshape(len(elements), width(self.shared.emitted))
+            return (elements,)
         if self.packed:
             if not elements.size and self.shared.emitted is not None:
                 elements = elements.reshape(len(elements), width(self.shared.emitted))
@@ -94,6 +102,9 @@ class Step:
 
     def nested(self, tensors: tuple[Tensor, ...]) -> tuple[Any, ...]:
         """A tensor for each input, or a tuple of vectors if an input's values differ in width."""
+        if self.device != "cpu":
+            sizes = np.diff(self.ends) if self.widths is None else self.widths
+            tensors = torch.split(tensors[0], sizes.tolist())
         if self.widths is None:
             return tensors
         outputs: list[Any] = []
@@ -104,7 +115,7 @@ class Step:
             if len(widths) > 1:
                 outputs.append(vectors)
             else:
-                empty = torch.zeros(0, 0)
+                empty = torch.zeros(0, 0, device=tensors[0].device)
                 outputs.append(torch.stack(vectors) if vectors else empty)
         return tuple(outputs)
 
@@ -114,19 +125,17 @@ class Step:
         """Returns the gradients of the parameters and of the given rows."""
         if self.shared.sparse and self.in_ddp:
             raise RuntimeError(_SPARSE_IN_DDP.format(", ".join(self.shared.sparse)))
-        if len(outputs) == 1:
-            elements = outputs[0].detach().numpy()
-        else:
-            elements = torch.cat([gradient.detach().reshape(-1) for gradient in outputs]).numpy()
-        key = (self.drops, given)
+        key = (self.drops, given, self.device)
         with self.runs.lock:
             if self.runs.kept.get(key) is not self:
                 # Another call of the layer came between: its values replaced those of this one.
                 self.forward(parameters, rows, given)
             self.runs.kept.pop(key)
+            if self.device != "cpu":
+                return _device.backward(self, parameters, rows, outputs[0], key)
             trainer = self.runs.trainers[key]
             trainer.clear_gradients()
-            of_given = trainer._backward_packed(elements)
+            of_given = trainer._backward_packed(_joined(outputs))
             of_parameters: dict[str, Any] = trainer.gradients(sparse=list(self.shared.sparse))
             trainer.clear_gradients()
         named = [
@@ -137,6 +146,12 @@ class Step:
             return named, [None] * len(rows)
         of_rows = zip(of_given, rows, strict=True)
         return named, [torch.from_numpy(array.reshape(each.shape)) for array, each in of_rows]
+
+
+def _joined(outputs: Sequence[Tensor]) -> Any:
+    if len(outputs) == 1:
+        return outputs[0].detach().numpy()
+    return torch.cat([gradient.detach().reshape(-1) for gradient in outputs]).numpy()
 
 
 def _gradient(gradient: Any, tensor: Tensor) -> Tensor:
@@ -203,17 +218,18 @@ class Nothing(torch.autograd.Function):
         ctx: Any, shape: tuple[int, ...], sparse: Sequence[bool], *tensors: Tensor
     ) -> Tensor:
         ctx.sparse, ctx.shapes = sparse, [tensor.shape for tensor in tensors]
-        ctx.types = [tensor.dtype for tensor in tensors]
-        return torch.zeros(shape)
+        ctx.types = [(tensor.dtype, tensor.device) for tensor in tensors]
+        return torch.zeros(shape, device=tensors[0].device if tensors else None)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, _: Tensor) -> tuple[Any, ...]:
-        def zeros(shape: Any, dtype: Any, sparse: bool) -> Tensor:
+        def zeros(shape: Any, of: Any, sparse: bool) -> Tensor:
+            dtype, device = of
             if not sparse:
-                return torch.zeros(shape, dtype=dtype)
-            none = torch.zeros(1, 0, dtype=torch.int64)
-            values = torch.zeros(0, *shape[1:], dtype=dtype)
+                return torch.zeros(shape, dtype=dtype, device=device)
+            none = torch.zeros(1, 0, dtype=torch.int64, device=device)
+            values = torch.zeros(0, *shape[1:], dtype=dtype, device=device)
             return torch.sparse_coo_tensor(none, values, shape, is_coalesced=True)
 
         return (None, None, *map(zeros, ctx.shapes, ctx.types, ctx.sparse))

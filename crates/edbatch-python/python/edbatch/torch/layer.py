@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from .._native import CallError, Network, Record, Weights, save
 from .._trace.tensors import _is_hook, of_network, write
+from ._device import checked, device_of
 from ._runs import _Runs, _Shared, width
 from ._step import Nothing, Run, Step
 from ._tables import check_tables
@@ -52,8 +53,8 @@ class Layer(nn.Module):
     record of all emitted values, which ``packed`` needs where it may get no inputs. ``sparse``
     names tables whose gradients are sparse tensors.
 
-    Parameters must be float32 on the CPU, and rows also float16 or bfloat16; others raise
-    TypeError. Parameters are read again when their version has changed, and after ``train()``,
+    Parameters must be float32 on the CPU or on a CUDA device, and rows also float16 or bfloat16,
+    on the same device; others raise TypeError. Parameters are read again when their version has changed, and after ``train()``,
     ``eval()`` and ``refresh()``: call that after a change through ``.data``.
 
     Modules whose cells were made by `trace` are submodules, under the names of their cells.
@@ -139,7 +140,8 @@ class Layer(nn.Module):
         if isinstance(inputs, (str, bytes)):
             got = type(inputs).__name__
             raise TypeError(f"forward: expected a list of inputs, got {got}: pass [line] for a line")
-        with torch.autocast("cpu", enabled=False):
+        used = next((each.device.type for each in self.parameters()), "cpu")
+        with torch.autocast(used if used == "cuda" else "cpu", enabled=False):
             inputs = list(inputs)
             if _packed:
                 return self._run_packed(inputs, *given)
@@ -178,7 +180,9 @@ class Layer(nn.Module):
         with torch.no_grad():
             parameters = zip(self._names, self._parameters_of_network(self), strict=True)
             shapes = self.network.parameters
-            arrays = {name: tensor.numpy().reshape(shapes[name]) for name, tensor in parameters}
+            arrays = {
+                name: tensor.cpu().numpy().reshape(shapes[name]) for name, tensor in parameters
+            }
         Path(folder).mkdir(parents=True, exist_ok=True)
         save(folder, self.network, Weights(arrays))
 
@@ -261,10 +265,12 @@ class Layer(nn.Module):
         """Runs inputs. Returns their outputs one after the other, and their shapes."""
         shared, runs = self._shared, self._runs
         parameters = self._parameters_of_network()
+        names = zip(self._names, parameters), zip(shared.given, rows)
+        device = device_of(*names, runs.on_cpu)
         drops = self.training and shared.network.has_dropout
         with runs.lock:
             runs.steps += drops
-            step = Step(runs, shared, inputs, offsets, packed, drops, runs.steps)
+            step = Step(runs, shared, inputs, offsets, packed, drops, runs.steps, device)
         wanted = any(tensor.requires_grad for tensor in (*parameters, *rows))
         if torch.is_grad_enabled() and wanted:
             return Run.apply(step, len(parameters), *parameters, *rows), step
@@ -289,7 +295,7 @@ class Layer(nn.Module):
             module = modules.get(path)
             tensor = None if module is None else module._parameters.get(last)
             tensor = self._named(name) if tensor is None else tensor
-            tensors.append(_checked(f"parameter {name}", tensor))
+            tensors.append(checked(f"parameter {name}", tensor))
         return tensors
 
     def _named(self, name: str) -> Any:
@@ -334,28 +340,12 @@ def _check_names(
     check_tables(network, sparse)
 
 
-def _checked(what: str, tensor: Any) -> Tensor:
-    if not isinstance(tensor, Tensor):
-        raise TypeError(f"{what}: expected a tensor, got {type(tensor).__name__}")
-    if tensor.dtype != torch.float32 or not tensor.is_cpu:
-        raise TypeError(
-            f"{what}: expected a tensor of float32 on the CPU, got {tensor.dtype} on "
-            f"{tensor.device}: a Layer computes there, so "
-            + (
-                "convert with `.float().cpu()`"
-                if tensor.is_floating_point()
-                else "embed indices before, or pass them to `build` with the inputs"
-            )
-        )
-    return tensor
-
-
 def _rows(record: tuple[str, int, list[tuple[int, ...]]], tensor: Any) -> Tensor:
     """Given rows in float32, as `[rows, width]` also if the only field is a matrix."""
     name, size, shapes = record
     if isinstance(tensor, Tensor) and tensor.dtype in (torch.float16, torch.bfloat16):
         tensor = tensor.float()
-    tensor = _checked("given", tensor)
+    tensor = checked("given", tensor)
     shape = tensor.shape
     if len(shape) == 2 and shape[1] == size:
         return tensor

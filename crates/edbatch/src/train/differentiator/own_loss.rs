@@ -76,16 +76,20 @@ impl<M: Model> Differentiator<M> {
         Ok(all)
     }
 
+    /// Returns the number of elements of each row that a part emits.
+    pub(super) fn widths(&self, pass: &Pass) -> impl Iterator<Item = usize> + Clone {
+        pass.plan.forward.wanted.iter().map(|(ValueRow { record, .. }, _)| {
+            self.program.record(*record).widths.iter().sum::<u32>() as usize
+        })
+    }
+
     /// Returns the gradients of all rows that a part emits, with zeros for those that are empty.
     fn output_gradients(
         &self,
         pass: &Pass,
         of_inputs: &mut Enumerate<slice::Iter<'_, Rows>>,
     ) -> Result<Vec<f32>, TrainError> {
-        let emitted = pass.plan.forward.wanted.iter();
-        let mut widths = emitted.map(|(ValueRow { record, .. }, _)| {
-            self.program.record(*record).widths.iter().sum::<u32>() as usize
-        });
+        let mut widths = self.widths(pass);
         let all: usize = widths.clone().sum();
         try_memory(size_of::<f32>() * all, "the gradients of outputs")?;
         let (mut elements, mut from) = (Vec::with_capacity(all), 0);
