@@ -12,6 +12,7 @@
 //   FAKE_CUDA_LOG      a file to which findings and the summary are appended as well
 //   FAKE_CUDA_ABSENT   N: of each cooperative launch block N never begins
 //   FAKE_CUDA_DELAY    most microseconds for which a launch that is done still looks unfinished
+//   FAKE_CUDA_UNORDERED  set: streams do not wait for events, to see that a missing wait is found
 //   FAKE_CUDA_BYTES    the device's memory, 80 GB
 //   FAKE_CUDA_COVERAGE a folder: for each module its PTX; before each line whether it was carried out, and
 //                      the cycles that all threads together waited there, in the model of latencies
@@ -151,11 +152,13 @@ thread_local Context* current = nullptr;
 bool initialised = false;
 
 struct Event {
-    bool recorded = false, done = false;
+    // Numbers of records: of the last one, and of the last one that is done.
+    u64 recorded = 0, done = 0;
+    bool alive = true;
     std::chrono::steady_clock::time_point when;
 };
 struct Work {
-    enum K { LAUNCH, COPY, COPY_BACK, COPY_WITHIN, SET, RECORD } kind;
+    enum K { LAUNCH, COPY, COPY_BACK, COPY_WITHIN, SET, RECORD, WAIT } kind;
     Launch launch;
     Context* context = nullptr;
     Allocation *to = nullptr, *within = nullptr;
@@ -165,6 +168,7 @@ struct Work {
     u32 word = 0;
     size_t bytes = 0;
     Event* event = nullptr;
+    u64 record = 0;
 };
 struct Stream {
     Context* context;
@@ -235,10 +239,11 @@ void carry_out(Work& work) {
     }
     case Work::RECORD: {
         std::lock_guard<std::recursive_mutex> lock(guard);
-        work.event->done = true;
+        work.event->done = work.record;
         work.event->when = std::chrono::steady_clock::now();
         break;
     }
+    case Work::WAIT: break;
     case Work::LAUNCH: {
         Memory memory;
         {
@@ -270,12 +275,18 @@ void carry_out(Work& work) {
     }
 }
 
+// True if a stream's next work waits for an event.
+bool waits(Stream& s) {
+    Work& next = *s.work.front();
+    return next.kind == Work::WAIT && next.event->done < next.record;
+}
+
 void device_thread() {
     std::unique_lock<std::recursive_mutex> lock(guard);
     for (;;) {
         std::vector<Stream*> ready;
         for (auto& s : streams)
-            if (!s->work.empty()) ready.push_back(s.get());
+            if (!s->work.empty() && !waits(*s)) ready.push_back(s.get());
         if (ready.empty()) {
             changed.wait(lock);
             continue;
@@ -370,6 +381,10 @@ struct Call {
     NEED(current, INVALID_CONTEXT, "no context is current on this thread");          \
     if (current->error) return current->error
 
+auto& events = *new std::set<void*>;
+Event* event_of(void* handle) {
+    return events.count(handle) && ((Event*)handle)->alive ? (Event*)handle : nullptr;
+}
 Stream* stream_of(void* handle) {
     auto found = handles.find(handle);
     return found == handles.end() || !found->second->alive ? nullptr : found->second;
@@ -554,12 +569,14 @@ int cuEventCreate(void** event, unsigned) {
     CALL;
     NEED_CONTEXT;
     *event = new Event;
+    events.insert(*event);
     return SUCCESS;
 }
 int cuEventDestroy_v2(void* event) {
     CALL;
     NEED_CONTEXT;
-    (void)event;  // kept: work may still record it
+    NEED(event_of(event), INVALID_HANDLE, "%p is no event", event);
+    ((Event*)event)->alive = false;  // kept: work may still record it or wait for it
     return SUCCESS;
 }
 int cuEventRecord(void* event, void* stream) {
@@ -567,10 +584,28 @@ int cuEventRecord(void* event, void* stream) {
     NEED_CONTEXT;
     Stream* s = stream_of(stream);
     NEED(s, INVALID_HANDLE, "%p is no stream", stream);
+    NEED(event_of(event), INVALID_HANDLE, "%p is no event", event);
     auto work = std::make_shared<Work>();
     work->kind = Work::RECORD;
     work->event = (Event*)event;
-    work->event->recorded = true, work->event->done = false;
+    work->record = ++work->event->recorded;
+    enqueue(s, work);
+    return SUCCESS;
+}
+int cuStreamWaitEvent(void* stream, void* event, unsigned flags) {
+    CALL;
+    NEED_CONTEXT;
+    NEED(flags == 0, INVALID_VALUE, "flags %u", flags);
+    Stream* s = stream_of(stream);
+    NEED(s, INVALID_HANDLE, "%p is no stream", stream);
+    NEED(s->context == current, INVALID_CONTEXT, "a stream of another context");
+    NEED(event_of(event), INVALID_HANDLE, "%p is no event", event);
+    NEED(((Event*)event)->recorded > 0, INVALID_HANDLE, "the event was never recorded, so nothing waits");
+    if (getenv("FAKE_CUDA_UNORDERED")) return SUCCESS;
+    auto work = std::make_shared<Work>();
+    work->kind = Work::WAIT;
+    work->event = (Event*)event;
+    work->record = work->event->recorded;
     enqueue(s, work);
     return SUCCESS;
 }
@@ -578,20 +613,20 @@ int cuEventSynchronize(void* event) {
     CALL;
     NEED_CONTEXT;
     NEED(((Event*)event)->recorded, INVALID_HANDLE, "was never recorded");
-    changed.wait(call_.lock, [&] { return ((Event*)event)->done; });
+    changed.wait(call_.lock, [&] { return ((Event*)event)->done == ((Event*)event)->recorded; });
     return current->error;
 }
 int cuEventQuery(void* event) {
     CALL;
     NEED_CONTEXT;
-    return ((Event*)event)->done ? SUCCESS : NOT_READY;
+    return ((Event*)event)->done == ((Event*)event)->recorded ? SUCCESS : NOT_READY;
 }
 int cuEventElapsedTime(float* ms, void* from, void* to) {
     CALL;
     NEED_CONTEXT;
     auto *a = (Event*)from, *b = (Event*)to;
     NEED(a->recorded && b->recorded, INVALID_HANDLE, "was never recorded");
-    if (!a->done || !b->done) return NOT_READY;
+    if (a->done < a->recorded || b->done < b->recorded) return NOT_READY;
     *ms = std::chrono::duration<float, std::milli>(b->when - a->when).count();
     return SUCCESS;
 }
@@ -713,6 +748,10 @@ int cuMemcpyDtoDAsync_v2(u64 to, u64 from, size_t bytes, void* stream) {
     work->within = b, work->offset_within = from - b->address;
     enqueue(s, work);
     return SUCCESS;
+}
+// Host memory has unified addresses, so this takes any two.
+int cuMemcpyAsync(u64 to, u64 from, size_t bytes, void* stream) {
+    return cuMemcpyDtoDAsync_v2(to, from, bytes, stream);
 }
 int cuMemsetD32Async(u64 to, unsigned word, size_t count, void* stream) {
     CALL;

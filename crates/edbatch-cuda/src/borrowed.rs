@@ -40,20 +40,20 @@ impl<D: Device> Cuda<D> {
             state.settle();
         }
         self.lent = Lent::Ended;
-        let Some(held) = state.held.take() else { return Ok(()) };
-        let device = held.device().clone();
-        while !device.is_idle(held.stream())? {
-            thread::yield_now();
-        }
-        let ended = state.ended(&device);
-        match ended {
-            Ok(_) => held.release(),
-            Err(_) => {
+        if let Some(held) = state.held.take() {
+            let device = held.device().clone();
+            while !device.is_idle(held.stream())? {
+                thread::yield_now();
+            }
+            if state.ended(&device).is_ok() {
+                state.is_lent = false;
+                held.release();
+            } else {
                 state.held = Some(held);
                 state.settle();
             }
         }
-        ended.map(drop)
+        state.lost.take().map_or(Ok(()), Err)
     }
 
     /// Runs launches of the mini-batch on a team, after all that is on a stream now, and before all
@@ -70,6 +70,9 @@ impl<D: Device> Cuda<D> {
         if !state.held.as_ref().is_some_and(|held| held.suits(&slices, 1)) {
             state.settle();
         }
+        if let Some(error) = state.lost.take() {
+            return Err(error);
+        }
         let mut held = match state.held.take() {
             Some(held) => held,
             None => {
@@ -83,7 +86,7 @@ impl<D: Device> Cuda<D> {
             .order(own, stream, Follows::Own)
             .and_then(|()| run(state, &mut held))
             .and_then(|()| device.order(own, stream, Follows::Other));
-        state.held = Some(held);
+        (state.held, state.is_lent) = (Some(held), true);
         Ok(ran?)
     }
 }

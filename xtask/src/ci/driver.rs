@@ -155,24 +155,48 @@ pub(super) fn pass(all: bool, skips: &Skips) -> Result<bool, Failure> {
         let threads = thread::available_parallelism().map_or(1, Into::into);
         (0..threads).for_each(|_| drop(scope.spawn(work)));
     });
+    let borrowed = print(&"memory of another library", borrowed_memory(&folder));
     let stored = print(&"without NVRTC, with stored kernels", first.finds_stored(&folder));
     let too_new = Run { version: "12040", ..first };
     let named = print(&"NVRTC 13 for an older driver", too_new.names_the_package(&folder));
-    Ok(passed.into_inner() && stored && named)
+    Ok(passed.into_inner() && borrowed && stored && named)
 }
 
 /// Builds the driver and the command, and tests the driver with small kernels.
 fn is_ready(folder: &Path) -> Result<bool, Failure> {
     let source = root().join("xtask/fake-cuda");
-    let [mut build, mut test] = ["sh", "python3"].map(Command::new);
+    let [mut build, mut test, mut example] = ["sh", "python3", "cargo"].map(Command::new);
+    example.args(["build", "-p", "edbatch-cuda", "--example", "borrowed"]).current_dir(root());
     build.arg(source.join("build.sh")).arg(folder);
     test.arg(source.join("tests/run.py")).arg(folder).arg(root().join(NVRTC_13));
-    for mut part in [build, super::build(), test] {
+    for mut part in [build, super::build(), example, test] {
         if !part.status()?.success() {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// Checks training in memory of another library: streams run in random order, so an event that is
+/// not waited for must be found.
+fn borrowed_memory(folder: &Path) -> Result<(), Failure> {
+    for is_ordered in [true, false] {
+        let log = folder.join("borrowed.log");
+        fs::write(&log, "")?;
+        let mut command =
+            Command::new(std::env::current_exe()?.with_file_name("examples/borrowed"));
+        command.envs((!is_ordered).then_some(("FAKE_CUDA_UNORDERED", "1")));
+        command.env("EDBATCH_CUDA_LIBRARIES", folder).env("LD_LIBRARY_PATH", folder);
+        command.env("FAKE_CUDA_NVRTC", root().join(NVRTC_13)).env("FAKE_CUDA_LOG", &log);
+        command.env("XDG_CACHE_HOME", folder.join("cache")).env("CUDA_CACHE_DISABLE", "1");
+        let output = command.env("FAKE_CUDA_SMS", "12").output()?;
+        let is_right = output.status.success() && !fs::read_to_string(log)?.contains("FINDING");
+        if is_right != is_ordered {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("with order: {is_ordered}: {errors}").into());
+        }
+    }
+    Ok(())
 }
 
 /// Makes a model with random weights from the inputs of its golden.

@@ -1,5 +1,7 @@
 //! Steps whose launches have been enqueued.
 
+use std::mem;
+
 use edbatch_runtime::{BackendError, StepResult, StepTimes};
 
 use super::state::{Enqueued, State};
@@ -54,6 +56,9 @@ impl<D: Device> State<D> {
         if let Some(held) = self.held.take() {
             let device = held.device().clone();
             drop(held);
+            if mem::take(&mut self.is_lent) {
+                self.lost = self.ended(&device).err();
+            }
             // An error is not reported, as the step's own error is.
             let _ = self.reset(&device, 0.0);
         }

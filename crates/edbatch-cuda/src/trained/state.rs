@@ -30,6 +30,10 @@ pub(crate) struct State<D: Device> {
     pub(crate) held: Option<Held<Arc<D>>>,
     /// The error of a step that could not be enqueued.
     pub(crate) failed: Option<BackendError>,
+    /// True if the teams run a mini-batch in borrowed memory, and the error of one that did not
+    /// end.
+    pub(crate) is_lent: bool,
+    pub(crate) lost: Option<BackendError>,
     /// The moments, each as large as all parameters, and their number; and how many of them each
     /// parameter has, and will have after the update.
     pub(crate) moments: Option<D::Memory>,
@@ -141,6 +145,8 @@ impl<D: Device> State<D> {
             enqueued: VecDeque::new(),
             held: None,
             failed: None,
+            is_lent: false,
+            lost: None,
             moments: None,
             kept: 0,
             has_moments: vec![0; parameters],

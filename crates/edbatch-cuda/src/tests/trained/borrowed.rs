@@ -169,41 +169,142 @@ fn with_given((graph, emitted): &Emitting) -> Emitting {
     (other, emitted)
 }
 
+/// A program on a device, and what the CPU computes of a mini-batch with two sets of parameters.
+struct Case {
+    name: String,
+    program: Arc<Program>,
+    mini_batch: MiniBatch,
+    given: (Vec<GivenPlace>, [Vec<f32>; 3]),
+    parameters: [Parameters; 2],
+    expected: [Results; 2],
+    cuda: Cuda<Emulated>,
+}
+
+impl Case {
+    /// Returns `None` without a compiler.
+    fn new(level: Level, seed: u32, (name, emitting): &(String, Emitting)) -> Option<Self> {
+        let emitting = &with_given(emitting);
+        let program = Arc::new(for_training(emitting.0.network()));
+        let (plan, _) = planned(&program, emitting);
+        let (network, mut rng) = (emitting.0.network().clone(), Random::seed_from_u64(seed.into()));
+        let mut parameters =
+            || Subject::of(network.clone(), emitting.0.clone(), &mut rng).parameters;
+        let (loaded, parameters) = (parameters(), [parameters(), parameters()]);
+        let mini_batch = MiniBatch::new(&program, plan, false, &mut rng);
+        let mut cpu = Cpu::new(program.clone(), &loaded, level, Precision::F32).unwrap();
+        let expected = [0, 1]
+            .map(|number: usize| on_cpu(cpu.training().unwrap(), &mini_batch, &parameters[number]));
+        let given = divided(&program, &mini_batch);
+        let is_small = emitting.0.nodes() < 12;
+        assert!(given.0.len() > 2 || is_small, "{name} has rows in all memories");
+        let driver = [Driver::Teams, Driver::Barriers][seed as usize % 2];
+        let cuda = load(&program, &loaded, seed + 1, driver)?;
+        Some(Self { name: name.clone(), program, mini_batch, given, parameters, expected, cuda })
+    }
+
+    /// Enqueues the mini-batch with parameters of a number; reads them if `adopts`.
+    fn enqueue(&mut self, number: usize, adopts: bool) -> Result<Lent, BackendError> {
+        let Self { mini_batch, given, parameters, expected, cuda, .. } = self;
+        let borrowing = cuda.training().unwrap().borrowing().unwrap();
+        let of = (&parameters[number], &expected[number]);
+        let (lent, rows) = enqueue(borrowing, mini_batch, given, of, adopts)?;
+        let expected = expected[number].2.iter().map(|(rows, _)| rows);
+        assert!(rows.iter().eq(expected), "{}: rows", self.name);
+        Ok(lent)
+    }
+
+    fn assert_equal(&self, lent: Lent, number: usize) {
+        assert_equal(&self.name, &self.program, &self.mini_batch, lent, &self.expected[number]);
+    }
+}
+
 /// Returns `None` without a compiler.
-fn check_borrowed(level: Level, seed: u32, (name, emitting): &(String, Emitting)) -> Option<()> {
-    let emitting = &with_given(emitting);
-    let program = Arc::new(for_training(emitting.0.network()));
-    let (plan, _) = planned(&program, emitting);
-    let (network, mut rng) = (emitting.0.network().clone(), Random::seed_from_u64(seed.into()));
-    let mut parameters = || Subject::of(network.clone(), emitting.0.clone(), &mut rng).parameters;
-    let (loaded, parameters) = (parameters(), [parameters(), parameters()]);
-    let mini_batch = MiniBatch::new(&program, plan, false, &mut rng);
-    let mut cpu = Cpu::new(program.clone(), &loaded, level, Precision::F32).unwrap();
-    let expected = [0, 1]
-        .map(|number: usize| on_cpu(cpu.training().unwrap(), &mini_batch, &parameters[number]));
-    let given = divided(&program, &mini_batch);
-    let is_small = emitting.0.nodes() < 12;
-    assert!(given.0.len() > 2 || is_small, "{name} has rows in all memories");
-    let driver = [Driver::Teams, Driver::Barriers][seed as usize % 2];
-    let mut cuda = load(&program, &loaded, seed + 1, driver)?;
-    let device = cuda.loaded.device.clone();
+fn check_borrowed(level: Level, seed: u32, subject: &(String, Emitting)) -> Option<()> {
+    let mut case = Case::new(level, seed, subject)?;
+    let device = case.cuda.loaded.device.clone();
     device.set_late(seed % 3 > 0);
     for (round, number) in [0, 0, 1, 0].into_iter().enumerate() {
-        let borrowing = cuda.training().unwrap().borrowing().unwrap();
-        let (of, adopts) = ((&parameters[number], &expected[number]), round != 1);
-        let (lent, rows) = enqueue(borrowing, &mini_batch, &given, of, adopts).unwrap();
+        let lent = case.enqueue(number, round != 1).unwrap();
         if seed % 3 > 0 {
             assert!(device.pending() > 1, "the host has waited");
             run_late(&device);
         }
-        assert!(rows.iter().eq(expected[number].2.iter().map(|(rows, _)| rows)), "{name}: rows");
-        assert_equal(name, &program, &mini_batch, lent, &expected[number]);
+        case.assert_equal(lent, number);
     }
     device.set_late(false);
     // The other ways to train go on after it.
-    let again = on_cpu(cuda.training().unwrap(), &mini_batch, &parameters[1]);
+    let Case { cuda, mini_batch, parameters, expected, .. } = &mut case;
+    let again = on_cpu(cuda.training().unwrap(), mini_batch, &parameters[1]);
     assert_eq!(bits(&again.0), bits(&expected[1].0));
     Some(())
+}
+
+/// A case of a small network.
+fn small() -> Option<Case> {
+    let subject = subjects().find(|(name, _)| name == "random network 1").unwrap();
+    Case::new(*levels().first()?, 1, &subject)
+}
+
+#[test]
+fn a_mini_batch_that_still_runs_blocks_no_other_backend() {
+    let (Some(mut first), Some(mut second)) = (small(), small()) else { return };
+    let device = first.cuda.loaded.device.clone();
+    let options = CudaOptions::new();
+    second.cuda =
+        Cuda::new(std::slice::from_ref(&device), &second.program, &second.parameters[0], &options)
+            .unwrap();
+    device.set_late(true);
+    let lent = [first.enqueue(0, true).unwrap(), second.enqueue(1, true).unwrap()];
+    run_late(&device);
+    let [of_first, of_second] = lent;
+    first.assert_equal(of_first, 0);
+    second.assert_equal(of_second, 1);
+}
+
+#[test]
+fn memory_of_another_size_is_an_error() {
+    let Some(mut case) = small() else { return };
+    let (none, plan) = (Rows::new(), case.mini_batch.plan.clone());
+    let mut short = Foreign::of(1);
+    let short = short.borrowed();
+    let given = Given { initial: &none, places: &case.given.0, host: &case.given.1[0] };
+    let borrowing = case.cuda.training().unwrap().borrowing().unwrap();
+    let text = |done: Result<(), BackendError>| done.unwrap_err().to_string();
+    let none_ran = text(borrowing.gradient_rows(&plan).map(drop));
+    assert!(none_ran.contains("nothing has run forward"), "{none_ran}");
+    let got = text(borrowing.adopt(0, &[short]));
+    assert!(got.contains("elements, got 1"), "{got}");
+    let got = text(borrowing.adopt(0, &vec![short; 1000]));
+    assert!(got.contains("more than the network has") || got.contains("got 1"), "{got}");
+    let got = text(borrowing.forward_into(0, &plan, given, &[], short));
+    assert!(got.contains("elements, got 1"), "{got}");
+    let lent = case.enqueue(0, true).unwrap();
+    case.assert_equal(lent, 0);
+    let borrowing = case.cuda.training().unwrap().borrowing().unwrap();
+    let given = Given { initial: &none, places: &[], host: &[] };
+    let got = text(borrowing.backward_from(0, &plan, given, short, &[], &[]));
+    assert!(got.contains("elements, got 1"), "{got}");
+}
+
+#[test]
+fn a_launch_that_did_not_end_is_an_error_of_the_next_mini_batch() {
+    let Some(mut case) = small() else { return };
+    let device = case.cuda.loaded.device.clone();
+    // The first time, memory grows after the launch, and the same mini-batch fails.
+    device.set_absent_in(0, 0);
+    let error = case.enqueue(0, true).err().expect("it did not end").to_string();
+    device.set_absent(None);
+    assert!(error.contains("it did not end"), "{error}");
+    case.enqueue(0, true).unwrap();
+    for launch in 0..4 {
+        device.set_absent_in(launch, 0);
+        case.enqueue(0, true).unwrap();
+        device.set_absent(None);
+        let error = case.enqueue(1, true).err().unwrap_or_else(|| panic!("launch {launch}"));
+        assert!(error.to_string().contains("it did not end"), "{error}");
+        let lent = case.enqueue(1, true).unwrap();
+        case.assert_equal(lent, 1);
+    }
 }
 
 #[test]
