@@ -65,6 +65,7 @@ mod _native {
         tensor::Tensor,
         train_outcome::TrainReport,
         trainer::Trainer,
+        trainer::device::{adopt, backward_from, decide, forward_into, gradient_rows},
         values::{Index, Values},
         weights::Weights,
     };

@@ -1,6 +1,6 @@
 //! Trainers: losses, gradients and updates of the weights.
 
-mod device;
+pub(crate) mod device;
 mod running;
 
 use std::collections::BTreeMap;
@@ -17,7 +17,6 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
-use crate::borrowed::Capsule;
 use crate::errors;
 use crate::inputs::{Run, Wirer};
 use crate::mini_batch::{rows_of, targets_of};
@@ -284,53 +283,6 @@ impl Trainer {
         })?;
         let given = given.map_err(plain)?.into_iter();
         Ok(given.map(|elements| PyArray1::from_vec(py, elements)).collect())
-    }
-
-    /// Decides a run whose rows are in tensors of these sizes on the device. Returns the number of
-    /// elements of all outputs, the offsets of inputs, and the widths of rows.
-    #[pyo3(signature = (inputs, given, /))]
-    fn _decide<'py>(
-        &self,
-        inputs: &Bound<'py, PyAny>,
-        given: packed::Arguments<'py, usize>,
-    ) -> PyResult<Bound<'py, PyTuple>> {
-        device::decide(self, inputs, given)
-    }
-
-    /// Replaces the parameters by tensors, in the order of a stream. All tensors are capsules.
-    fn _adopt(&self, py: Python<'_>, stream: u64, parameters: Vec<Capsule<'_>>) -> PyResult<()> {
-        self.adopt(py, stream, &parameters)
-    }
-
-    /// Runs the decided run, and writes all outputs to a tensor.
-    fn _forward_into(
-        &self,
-        py: Python<'_>,
-        stream: u64,
-        given: Vec<Capsule<'_>>,
-        rows: Capsule<'_>,
-    ) -> PyResult<()> {
-        self.forward_into(py, stream, &given, &rows)
-    }
-
-    /// Returns for each parameter the rows of its gradient, or None for all.
-    fn _gradient_rows<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<Vec<Option<Bound<'py, PyArray1<u32>>>>> {
-        self.gradient_rows(py)
-    }
-
-    /// Writes the gradients of given rows and of parameters, or of these rows of them, to tensors.
-    fn _backward_from(
-        &self,
-        py: Python<'_>,
-        stream: u64,
-        rows: Capsule<'_>,
-        given: Vec<Capsule<'_>>,
-        parameters: Vec<Capsule<'_>>,
-    ) -> PyResult<()> {
-        self.backward_from(py, stream, &rows, &given, &parameters)
     }
 
     /// The gradients of all parameters by name, in their shapes: sums since they were cleared.

@@ -1,4 +1,5 @@
-//! Steps of a trainer in memory of tensors on its device, for `edbatch.torch`.
+//! Steps of a trainer in memory of tensors on its device, for `edbatch.torch`. All tensors are
+//! capsules of DLPack.
 
 use std::sync::PoisonError;
 
@@ -10,14 +11,30 @@ use pyo3::types::PyTuple;
 
 use super::{Trainer, plain};
 use crate::borrowed::{self, Capsule};
+use crate::model::Wired;
 use crate::packed::{Arguments, Given, Packed};
 
-/// See `Trainer::decide` of Rust.
-pub(super) fn decide<'py>(
-    of: &Trainer,
+/// Runs a function without the interpreter.
+fn enqueue<R: Send>(
+    (py, of): (Python<'_>, &Trainer),
+    run: impl Send + FnOnce(&mut edbatch::Trainer<Wired>, &[GivenPlace]) -> Result<R, TrainError>,
+) -> PyResult<R> {
+    let mut trainer = of.lock()?;
+    let trainer: &mut edbatch::Trainer<_> = &mut trainer;
+    let places = of.places.lock().unwrap_or_else(PoisonError::into_inner);
+    let places: &[GivenPlace] = &places;
+    py.detach(|| run(trainer, places)).map_err(plain)
+}
+
+/// Decides a run whose rows are in tensors of these sizes. Returns the number of elements of all
+/// outputs, the offsets of inputs, and the widths of rows.
+#[pyfunction(name = "_decide")]
+pub(crate) fn decide<'py>(
+    of: &Bound<'py, Trainer>,
     inputs: &Bound<'py, PyAny>,
     given: Arguments<'py, usize>,
 ) -> PyResult<Bound<'py, PyTuple>> {
+    let of = of.get();
     let (ends, places) = of.with(inputs, Some(Given::borrowed(given)), |trainer, inputs| {
         let of_inputs = inputs.iter().filter_map(|input| input.given.as_ref());
         let places = of_inputs.flat_map(|given| given.borrowed.iter().copied());
@@ -29,64 +46,51 @@ pub(super) fn decide<'py>(
     (elements, offsets, widths).into_pyobject(inputs.py())
 }
 
-impl Trainer {
-    /// Runs a function without the interpreter.
-    fn enqueue<R: Send>(
-        &self,
-        py: Python<'_>,
-        run: impl Send
-        + FnOnce(
-            &mut edbatch::Trainer<crate::model::Wired>,
-            &[GivenPlace],
-        ) -> Result<R, TrainError>,
-    ) -> PyResult<R> {
-        let mut trainer = self.lock()?;
-        let trainer: &mut edbatch::Trainer<_> = &mut trainer;
-        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        let places: &[GivenPlace] = &places;
-        py.detach(|| run(trainer, places)).map_err(plain)
-    }
+/// Replaces the parameters by tensors, in the order of a stream.
+#[pyfunction(name = "_adopt")]
+pub(crate) fn adopt(
+    of: &Bound<'_, Trainer>,
+    stream: u64,
+    parameters: Vec<Capsule<'_>>,
+) -> PyResult<()> {
+    let parameters = borrowed::all(&parameters)?;
+    enqueue((of.py(), of.get()), |trainer, _| trainer.adopt(stream, &parameters))
+}
 
-    pub(super) fn adopt(
-        &self,
-        py: Python<'_>,
-        stream: u64,
-        parameters: &[Capsule<'_>],
-    ) -> PyResult<()> {
-        let parameters = borrowed::all(parameters)?;
-        self.enqueue(py, |trainer, _| trainer.adopt(stream, &parameters))
-    }
+/// Runs the decided run, and writes all outputs to a tensor.
+#[pyfunction(name = "_forward_into")]
+pub(crate) fn forward_into(
+    of: &Bound<'_, Trainer>,
+    stream: u64,
+    given: Vec<Capsule<'_>>,
+    rows: Capsule<'_>,
+) -> PyResult<()> {
+    let (given, rows) = (borrowed::all(&given)?, rows.borrowed()?);
+    enqueue((of.py(), of.get()), |trainer, at| trainer.forward_into(stream, at, &given, rows))
+}
 
-    pub(super) fn forward_into(
-        &self,
-        py: Python<'_>,
-        stream: u64,
-        given: &[Capsule<'_>],
-        rows: &Capsule<'_>,
-    ) -> PyResult<()> {
-        let (given, rows) = (borrowed::all(given)?, rows.borrowed()?);
-        self.enqueue(py, |trainer, places| trainer.forward_into(stream, places, &given, rows))
-    }
+/// Returns for each parameter the rows of its gradient, or None for all.
+#[pyfunction(name = "_gradient_rows")]
+pub(crate) fn gradient_rows<'py>(
+    of: &Bound<'py, Trainer>,
+) -> PyResult<Vec<Option<Bound<'py, PyArray1<u32>>>>> {
+    let all = enqueue((of.py(), of.get()), |trainer, _| trainer.gradient_rows())?;
+    Ok(all.into_iter().map(|rows| Some(PyArray1::from_vec(of.py(), rows?))).collect())
+}
 
-    pub(super) fn gradient_rows<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<Vec<Option<Bound<'py, PyArray1<u32>>>>> {
-        let all = self.enqueue(py, |trainer, _| trainer.gradient_rows())?;
-        let array = |rows| PyArray1::from_vec(py, rows);
-        Ok(all.into_iter().map(|rows| rows.map(array)).collect())
-    }
-
-    pub(super) fn backward_from(
-        &self,
-        py: Python<'_>,
-        stream: u64,
-        rows: &Capsule<'_>,
-        given: &[Capsule<'_>],
-        parameters: &[Capsule<'_>],
-    ) -> PyResult<()> {
-        let rows = rows.borrowed()?;
-        let (given, parameters) = (borrowed::all(given)?, borrowed::all(parameters)?);
-        self.enqueue(py, |trainer, _| trainer.backward_from(stream, rows, &given, &parameters))
-    }
+/// Writes the gradients of given rows and of parameters, or of these rows of them, to tensors.
+#[pyfunction(name = "_backward_from")]
+pub(crate) fn backward_from(
+    of: &Bound<'_, Trainer>,
+    stream: u64,
+    rows: Capsule<'_>,
+    given: Vec<Capsule<'_>>,
+    parameters: Vec<Capsule<'_>>,
+) -> PyResult<()> {
+    let rows = rows.borrowed()?;
+    let (given, parameters) = (borrowed::all(&given)?, borrowed::all(&parameters)?);
+    let run = |trainer: &mut edbatch::Trainer<_>, _: &[GivenPlace]| {
+        trainer.backward_from(stream, rows, &given, &parameters)
+    };
+    enqueue((of.py(), of.get()), run)
 }

@@ -1,7 +1,6 @@
 //! Computes the gradients of mini-batches on a backend, and sums them there.
 
 mod ahead;
-mod borrowed;
 mod own_loss;
 
 use std::collections::VecDeque;
@@ -44,9 +43,9 @@ pub(super) struct Differentiator<M> {
     /// The number of inputs whose gradients were accumulated since they were cleared.
     accumulated: u64,
     /// The first pass always exists. The others fork its decision.
-    passes: Vec<Pass>,
+    pub(super) passes: Vec<Pass>,
     /// The number of passes whose values are in the backend, after [`forward`](Self::forward).
-    forward: usize,
+    pub(super) forward: usize,
     still_wanted: Option<StillWanted>,
     /// Gradients that the caller has set.
     pub(super) set: Option<Gradients>,

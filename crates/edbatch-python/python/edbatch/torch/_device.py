@@ -7,6 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .. import _native
+
 if TYPE_CHECKING:
     from ._runs import Key
     from ._step import Step
@@ -62,12 +64,12 @@ def forward(step: "Step", parameters: list[Tensor], rows: Sequence[Tensor], key:
     counts = [tensor.numel() for tensor in rows]
     given = shared.records, counts, step.offsets, shared.emitted, not step.packed
     # All work of the host comes before that of the device.
-    count, offsets, widths = trainer._decide(step.inputs, given)
+    count, offsets, widths = _native._decide(trainer, step.inputs, given)
     if runs._changed(key, parameters):
-        trainer._adopt(stream, _capsules(parameters))
+        _native._adopt(trainer, stream, _capsules(parameters))
         runs._has(key, parameters)
     elements = torch.empty(count, device=device)
-    trainer._forward_into(stream, _capsules(rows), _capsule(elements))
+    _native._forward_into(trainer, stream, _capsules(rows), _capsule(elements))
     return elements, offsets, widths
 
 
@@ -76,7 +78,7 @@ def backward(
 ) -> tuple[list[Tensor], list[Any]]:
     """Runs back the step that ran forward last, and returns all gradients."""
     trainer, device = step.runs.trainers[key], outputs.device
-    rows_of, shapes = trainer._gradient_rows(), [shape for _, shape in step.shared.shapes]
+    rows_of, shapes = _native._gradient_rows(trainer), [shape for _, shape in step.shared.shapes]
     partial = zip(shapes, rows_of, strict=True)
     values = [
         torch.empty(shape if rows is None else (len(rows), *shape[1:]), device=device)
@@ -84,8 +86,8 @@ def backward(
     ]
     of_rows = [torch.empty_like(tensor) for tensor in rows] if key[1] else []
     outputs = outputs.detach().contiguous()
-    trainer._backward_from(
-        _stream(device), _capsule(outputs), _capsules(of_rows), _capsules(values)
+    _native._backward_from(
+        trainer, _stream(device), _capsule(outputs), _capsules(of_rows), _capsules(values)
     )
     names = [name in step.shared.sparse for name, _ in step.shared.shapes]
     named = [

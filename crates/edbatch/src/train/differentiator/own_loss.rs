@@ -40,6 +40,29 @@ impl<M: Model> Differentiator<M> {
         Ok(all)
     }
 
+    /// Wires, schedules and plans a mini-batch as one part. Returns for each input the ends of the
+    /// rows that it emits, among their elements.
+    pub(crate) fn decide_whole(
+        &mut self,
+        inputs: &[M::Input],
+        step: u64,
+    ) -> Result<Vec<Vec<usize>>, TrainError> {
+        self.forward = 0;
+        self.decide(inputs, None, slice::from_ref(&(0..inputs.len())), step)?;
+        self.check_memory(1)?;
+        let pass = &self.passes[0];
+        let (mut widths, mut from) = (self.widths(pass), 0);
+        let of_input = |&(end, ..): &(usize, usize, usize)| {
+            let ends = widths.by_ref().take(end - from).scan(0, |end, width| {
+                *end += width;
+                Some(*end)
+            });
+            from = end;
+            ends.collect()
+        };
+        Ok(pass.ends.iter().map(of_input).collect())
+    }
+
     /// Adds the gradients of a loss, whose gradients with respect to the rows of the last
     /// [`forward`](Self::forward) are given. Returns the gradients of given rows, if requested.
     pub(crate) fn backward(&mut self, gradients: &[Rows]) -> Result<Vec<Rows>, TrainError> {
