@@ -3,27 +3,34 @@
 
 use std::sync::PoisonError;
 
-use edbatch::TrainError;
-use edbatch::runtime::GivenPlace;
+use edbatch::Rows;
+use edbatch::layout::TrainingPlan;
+use edbatch::runtime::{BackendError, Borrowing, Given, GivenPlace};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::{Trainer, plain};
 use crate::borrowed::{self, Capsule};
+use crate::errors;
 use crate::model::Wired;
-use crate::packed::{Arguments, Given, Packed};
+use crate::packed::{self, Arguments, Packed};
 
-/// Runs a function without the interpreter.
+/// Runs a function of the device, and of the decided plan and its given values, without the
+/// interpreter.
 fn enqueue<R: Send>(
     (py, of): (Python<'_>, &Trainer),
-    run: impl Send + FnOnce(&mut edbatch::Trainer<Wired>, &[GivenPlace]) -> Result<R, TrainError>,
+    run: impl Send + FnOnce(&mut dyn Borrowing, &TrainingPlan, Given<'_>) -> Result<R, BackendError>,
 ) -> PyResult<R> {
     let mut trainer = of.lock()?;
-    let trainer: &mut edbatch::Trainer<_> = &mut trainer;
+    let trainer: &mut edbatch::Trainer<Wired> = &mut trainer;
     let places = of.places.lock().unwrap_or_else(PoisonError::into_inner);
     let places: &[GivenPlace] = &places;
-    py.detach(|| run(trainer, places)).map_err(plain)
+    let done = py.detach(|| {
+        let (device, plan, host) = trainer.decided()?;
+        Ok(run(device, plan, Given { initial: &Rows::new(), places, host }))
+    });
+    done.map_err(plain)?.map_err(errors::backend)
 }
 
 /// Decides a run whose rows are in tensors of these sizes. Returns the number of elements of all
@@ -35,11 +42,12 @@ pub(crate) fn decide<'py>(
     given: Arguments<'py, usize>,
 ) -> PyResult<Bound<'py, PyTuple>> {
     let of = of.get();
-    let (ends, places) = of.with(inputs, Some(Given::borrowed(given)), |trainer, inputs| {
-        let of_inputs = inputs.iter().filter_map(|input| input.given.as_ref());
-        let places = of_inputs.flat_map(|given| given.borrowed.iter().copied());
-        Ok((trainer.decide(inputs)?, places.collect()))
-    })?;
+    let (ends, places) =
+        of.with(inputs, Some(packed::Given::borrowed(given)), |trainer, inputs| {
+            let of_inputs = inputs.iter().filter_map(|input| input.given.as_ref());
+            let places = of_inputs.flat_map(|given| given.borrowed.iter().copied());
+            Ok((trainer.decide(inputs)?, places.collect()))
+        })?;
     *of.places.lock().unwrap_or_else(PoisonError::into_inner) = places;
     let elements: usize = ends.iter().filter_map(|ends| ends.last()).sum();
     let [offsets, widths] = Packed::shapes(inputs.py(), &ends);
@@ -54,7 +62,7 @@ pub(crate) fn adopt(
     parameters: Vec<Capsule<'_>>,
 ) -> PyResult<()> {
     let parameters = borrowed::all(&parameters)?;
-    enqueue((of.py(), of.get()), |trainer, _| trainer.adopt(stream, &parameters))
+    enqueue((of.py(), of.get()), |device, _, _| device.adopt(stream, &parameters))
 }
 
 /// Runs the decided run, and writes all outputs to a tensor.
@@ -66,7 +74,9 @@ pub(crate) fn forward_into(
     rows: Capsule<'_>,
 ) -> PyResult<()> {
     let (given, rows) = (borrowed::all(&given)?, rows.borrowed()?);
-    enqueue((of.py(), of.get()), |trainer, at| trainer.forward_into(stream, at, &given, rows))
+    enqueue((of.py(), of.get()), |device, plan, all| {
+        device.forward_into(stream, plan, all, &given, rows)
+    })
 }
 
 /// Returns for each parameter the rows of its gradient, or None for all.
@@ -74,7 +84,7 @@ pub(crate) fn forward_into(
 pub(crate) fn gradient_rows<'py>(
     of: &Bound<'py, Trainer>,
 ) -> PyResult<Vec<Option<Bound<'py, PyArray1<u32>>>>> {
-    let all = enqueue((of.py(), of.get()), |trainer, _| trainer.gradient_rows())?;
+    let all = enqueue((of.py(), of.get()), |device, plan, _| device.gradient_rows(plan))?;
     Ok(all.into_iter().map(|rows| Some(PyArray1::from_vec(of.py(), rows?))).collect())
 }
 
@@ -89,8 +99,7 @@ pub(crate) fn backward_from(
 ) -> PyResult<()> {
     let rows = rows.borrowed()?;
     let (given, parameters) = (borrowed::all(&given)?, borrowed::all(&parameters)?);
-    let run = |trainer: &mut edbatch::Trainer<_>, _: &[GivenPlace]| {
-        trainer.backward_from(stream, rows, &given, &parameters)
-    };
-    enqueue((of.py(), of.get()), run)
+    enqueue((of.py(), of.get()), |device, plan, all| {
+        device.backward_from(stream, plan, all, rows, &given, &parameters)
+    })
 }

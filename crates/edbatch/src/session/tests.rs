@@ -26,7 +26,7 @@ pub(super) fn check_plan(plan: &Plan, mini_batch: &MiniBatch<'_>, places: &[Give
     let first = mini_batch.graph.network().initial_values().len();
     assert_eq!(plan.given.len(), first + places.len(), "a place for each given value");
     let lines = places.iter().enumerate().filter_map(|(index, place)| match *place {
-        GivenPlace::Host => None,
+        GivenPlace::Host | GivenPlace::Borrowed(_) => None,
         GivenPlace::Stored(line) => Some((first + index, line)),
     });
     let lines: Vec<(usize, u32)> = lines.collect();

@@ -43,9 +43,9 @@ pub(super) struct Differentiator<M> {
     /// The number of inputs whose gradients were accumulated since they were cleared.
     accumulated: u64,
     /// The first pass always exists. The others fork its decision.
-    pub(super) passes: Vec<Pass>,
+    passes: Vec<Pass>,
     /// The number of passes whose values are in the backend, after [`forward`](Self::forward).
-    pub(super) forward: usize,
+    forward: usize,
     still_wanted: Option<StillWanted>,
     /// Gradients that the caller has set.
     pub(super) set: Option<Gradients>,

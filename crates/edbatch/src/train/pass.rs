@@ -7,7 +7,7 @@ use std::time::Instant;
 use edbatch_graph::{Dag, Graph, Value};
 use edbatch_layout::{Program, TrainingPlan, Want};
 use edbatch_models::{Mailbox, Model, Targets};
-use edbatch_runtime::{BackendError, GivenPlace, Parameters, StillWanted, span};
+use edbatch_runtime::{BackendError, Parameters, StillWanted, span};
 
 use super::dropout::Dropout;
 use super::targets::{NO_TARGET, check_targets};
@@ -30,8 +30,6 @@ pub(super) struct Pass {
     /// For each wanted value: its class, or [`NO_TARGET`].
     pub(super) targets: Vec<u32>,
     pub(super) given: Vec<f32>,
-    /// The places of given values, of a mini-batch in borrowed memory.
-    pub(super) places: Vec<GivenPlace>,
     /// For each input of the part: the ends of its wanted values, its given values and its nodes.
     pub(super) ends: Vec<(usize, usize, usize)>,
 }

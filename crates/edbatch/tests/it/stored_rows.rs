@@ -83,7 +83,7 @@ fn plan(
 fn read(graph: &Graph, places: &[GivenPlace]) -> Vec<(usize, u32)> {
     let first = graph.network().initial_values().len();
     let line = |(index, place): (usize, &GivenPlace)| match *place {
-        GivenPlace::Host => None,
+        GivenPlace::Host | GivenPlace::Borrowed(_) => None,
         GivenPlace::Stored(line) => Some((first + index, line)),
     };
     places.iter().enumerate().filter_map(line).collect()

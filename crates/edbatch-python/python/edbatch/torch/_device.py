@@ -78,7 +78,9 @@ def backward(
 ) -> tuple[list[Tensor], list[Any]]:
     """Runs back the step that ran forward last, and returns all gradients."""
     trainer, device = step.runs.trainers[key], outputs.device
-    rows_of, shapes = _native._gradient_rows(trainer), [shape for _, shape in step.shared.shapes]
+    shapes = [shape for _, shape in step.shared.shapes]
+    # The others are masks of dropout.
+    rows_of = _native._gradient_rows(trainer)[: len(shapes)]
     partial = zip(shapes, rows_of, strict=True)
     values = [
         torch.empty(shape if rows is None else (len(rows), *shape[1:]), device=device)

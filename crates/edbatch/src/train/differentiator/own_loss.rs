@@ -5,7 +5,7 @@ use std::{mem, slice};
 
 use edbatch_layout::ValueRow;
 use edbatch_models::Model;
-use edbatch_runtime::{OutputGradients, Rows, try_memory};
+use edbatch_runtime::{Backend, OutputGradients, Rows, try_memory};
 
 use super::{Differentiator, Pass, training};
 use crate::TrainError;
@@ -61,6 +61,11 @@ impl<M: Model> Differentiator<M> {
             ends.collect()
         };
         Ok(pass.ends.iter().map(of_input).collect())
+    }
+
+    /// Returns the backend and the first pass.
+    pub(crate) fn first_pass(&mut self) -> (&mut Box<dyn Backend>, &Pass) {
+        (&mut self.backend, &self.passes[0])
     }
 
     /// Adds the gradients of a loss, whose gradients with respect to the rows of the last
