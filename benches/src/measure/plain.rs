@@ -139,13 +139,11 @@ impl Slot {
         let mut host = given.host;
         for (&row, place) in others.iter().zip(given.places_of(plan)) {
             match place {
-                GivenPlace::Host | GivenPlace::Borrowed(_) => {
-                    host = self.place_row(program, row, host)
-                }
                 GivenPlace::Stored(line) => {
                     let (arena, store) = places(program, row, line);
                     self.arena[arena].copy_from_slice(&self.store[store]);
                 }
+                _ => host = self.place_row(program, row, host),
             }
         }
     }

@@ -25,7 +25,10 @@ fn borrow_all(all: &mut [Foreign]) -> Vec<Borrowed> {
 }
 
 /// The outputs, then the gradients of given values, then those of parameters with their rows.
-type Results = (Vec<f32>, Vec<f32>, Vec<(Option<Vec<u32>>, Vec<f32>)>);
+type Results = (Vec<f32>, Vec<f32>, Vec<(Named, Vec<f32>)>);
+
+/// The rows of a gradient, or all.
+type Named = Option<Vec<u32>>;
 
 fn on_cpu(backend: &mut dyn Training, mini_batch: &MiniBatch, parameters: &Parameters) -> Results {
     let moments = vec![Vec::new(); parameters.slices().len()];
@@ -94,7 +97,7 @@ fn enqueue(
     (places, elements): &(Vec<GivenPlace>, [Vec<f32>; 3]),
     (parameters, expected): (&Parameters, &Results),
     adopts: bool,
-) -> Result<(Lent, Vec<Option<Vec<u32>>>), BackendError> {
+) -> Result<(Lent, Vec<Named>), BackendError> {
     let plan = &mini_batch.plan;
     let foreign = |elements: &[f32]| Foreign(elements.to_vec());
     let mut lent = Lent {
@@ -222,10 +225,11 @@ impl Case {
 fn check_borrowed(level: Level, seed: u32, subject: &(String, Emitting)) -> Option<()> {
     let mut case = Case::new(level, seed, subject)?;
     let device = case.cuda.loaded.device.clone();
-    device.set_late(seed % 3 > 0);
+    let is_late = !seed.is_multiple_of(3);
+    device.set_late(is_late);
     for (round, number) in [0, 0, 1, 0].into_iter().enumerate() {
         let lent = case.enqueue(number, round != 1).unwrap();
-        if seed % 3 > 0 {
+        if is_late {
             assert!(device.pending() > 1, "the host has waited");
             run_late(&device);
         }

@@ -1,4 +1,5 @@
-"""A call of a layer whose tensors are on a device: no element is copied through the host."""
+"""A call of a layer whose tensors are on a device, which is torch's current one: no element is copied
+through the host."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any

@@ -57,7 +57,8 @@ class Step:
     def _forward(self, parameters: list[Tensor], rows: Sequence[Tensor], key: Key) -> Any:
         if self.device != "cpu":
             self.runs.kept.pop(key, None)
-            return self._shapes(_device.forward(self, parameters, rows, key))
+            with torch.cuda.device_of([*parameters, *rows][0]):
+                return self._shapes(_device.forward(self, parameters, rows, key))
         trainer = self.runs.trainer(self.shared, parameters, key)
         self.runs.kept.pop(key, None)
         trainer.set_updates(self.number)
@@ -132,7 +133,8 @@ class Step:
                 self.forward(parameters, rows, given)
             self.runs.kept.pop(key)
             if self.device != "cpu":
-                return _device.backward(self, parameters, rows, outputs[0], key)
+                with torch.cuda.device_of(outputs[0]):
+                    return _device.backward(self, parameters, rows, outputs[0], key)
             trainer = self.runs.trainers[key]
             trainer.clear_gradients()
             of_given = trainer._backward_packed(_joined(outputs))
