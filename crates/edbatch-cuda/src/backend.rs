@@ -9,14 +9,13 @@ use edbatch_runtime::{
     fields,
 };
 
-use super::borrowed::Lent;
 use super::command_list::Givens;
 use super::device::{Device, MemorySide, TeamPart};
 use super::loaded::Loaded;
 use super::memory::{Buffer, PlanMemory, SharedArena};
 use super::pass::Placed;
 use super::phase_table::Way;
-use super::slot::{Slot, StepParts};
+use super::slot::{Lent, Slot, StepParts};
 use super::trained::Trained;
 use super::{CudaError, CudaOptions};
 

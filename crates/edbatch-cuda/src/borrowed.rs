@@ -16,21 +16,11 @@ use super::CudaError;
 use super::backend::Cuda;
 use super::device::{Device, Follows};
 use super::pass::Placed;
+use super::slot::Lent;
 use super::sums::Completed;
 use super::team_pool::{Held, TeamKernel};
 use super::trained::State;
 use super::update::{Changed, Changes};
-
-/// The mini-batch in borrowed memory.
-pub(super) enum Lent<D: Device> {
-    /// There is none, or its launches have ended.
-    Ended,
-    /// The parameters have been read.
-    Adopted,
-    /// It has run forward, and perhaps back, with these placements; with a barrier before each wave
-    /// if that is true.
-    Ran { placed: [Arc<Placed<D>>; 2], barriers: bool },
-}
 
 impl<D: Device> Cuda<D> {
     /// Waits for the launches of the mini-batch before, and returns the error of one that did not

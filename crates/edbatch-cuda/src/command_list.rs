@@ -100,8 +100,8 @@ pub(crate) enum Givens<'a> {
     /// The initial ones from the trained parameters, whose starts are here; the rest
     /// from the host. Wanted values are copied out only if that is true.
     Trained(&'a [u32], bool),
-    /// Like `Trained`, with the starts of parameters; but the others come from one memory, which has
-    /// the rows of the host first, and borrowed ones from an element on. Wanted values are copied.
+    /// Like `Trained`, with the starts of parameters; but the others come from one memory, with the
+    /// rows of the host first, and borrowed ones from an element on. Wanted values are copied out.
     Borrowed(&'a [u32], &'a [GivenPlace], u32),
     /// They are gradients that the host has; the elements of the arena from which on the plan has
     /// its scratch.

@@ -1,6 +1,8 @@
 //! An NVIDIA device. Only this file and the files below `nvidia/` call the driver.
 
+mod event;
 mod memory;
+mod program;
 mod timed;
 
 use std::collections::BTreeMap;
@@ -20,8 +22,9 @@ use super::device::{Device, Follows, Kernel, MemorySide, Properties, Source, Tea
 use super::nvrtc;
 use super::store::{Key, Store};
 use super::team_pool::TeamPool;
+use event::Event;
 use memory::NvidiaMemory;
-use timed::Event;
+pub(crate) use program::NvidiaProgram;
 
 /// The number of threads of a block: `THREADS` of `kernels/block.h`.
 pub const THREADS: u32 = 256;
@@ -123,7 +126,7 @@ impl Nvidia {
 
     /// Returns a stream for launches of teams.
     fn team_stream(&self, stream: usize) -> Result<&CudaStream, CudaError> {
-        // Teams of mini-batches in borrowed memory may outnumber the SMs.
+        // Teams in borrowed memory may outnumber the SMs.
         let place = &self.team_streams[stream % self.team_streams.len()];
         if place.get().is_none() {
             let new = self.context.new_stream().map_err(failed("creating a stream"))?;
@@ -377,9 +380,7 @@ impl Device for Nvidia {
             Follows::Own => (other, own),
             Follows::Other => (own, other),
         };
-        let event = Event::new(&self.context, sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
-        event.record(first)?;
-        event.precede(second)
+        Event::new(&self.context, sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?.order(first, second)
     }
 
     fn is_idle(&self, stream: usize) -> Result<bool, CudaError> {
@@ -389,29 +390,6 @@ impl Device for Nvidia {
         match unsafe { sys::cuStreamQuery(stream.cu_stream()) } {
             sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
             other => other.result().map(|()| true).map_err(failed("waiting for the device")),
-        }
-    }
-}
-
-/// A loaded module and its kernel function.
-#[derive(Debug)]
-pub(crate) struct NvidiaProgram {
-    module: sys::CUmodule,
-    function: sys::CUfunction,
-    context: Arc<CudaContext>,
-}
-
-// SAFETY: driver functions may be called on any thread that the context is bound to.
-unsafe impl Send for NvidiaProgram {}
-// SAFETY: as for `Send`; nothing changes a module.
-unsafe impl Sync for NvidiaProgram {}
-
-impl Drop for NvidiaProgram {
-    fn drop(&mut self) {
-        // A destructor cannot report an error.
-        if self.context.bind_to_thread().is_ok() {
-            // SAFETY: the module is loaded, and by the contract of `Device` no launch uses it.
-            let _ = unsafe { result::module::unload(self.module) };
         }
     }
 }

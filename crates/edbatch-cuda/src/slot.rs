@@ -1,6 +1,7 @@
 //! The memory of a slot, and the plan that ran last in it.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use edbatch_layout::{Plan, Want};
 use edbatch_runtime::kernels::ArgMax;
@@ -33,6 +34,17 @@ pub(super) struct StepParts {
     pub(super) forward: Vec<TeamPart>,
     pub(super) back: Vec<TeamPart>,
     pub(super) losses: Vec<u32>,
+}
+
+/// The mini-batch in borrowed memory.
+pub(super) enum Lent<D: Device> {
+    /// There is none, or its launches have ended.
+    Ended,
+    /// The parameters have been read.
+    Adopted,
+    /// It has run forward, and perhaps back, with these placements; with a barrier before each wave
+    /// if that is true.
+    Ran { placed: [Arc<Placed<D>>; 2], barriers: bool },
 }
 
 impl<D: Device> Slot<D> {

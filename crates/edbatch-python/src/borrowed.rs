@@ -8,8 +8,8 @@ use edbatch::runtime::Borrowed;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
 
-/// What a tensor's `__dlpack__` returned. `edbatch.torch` has checked that the tensor is contiguous
-/// and of float32; it keeps the tensor, and orders its other uses by the stream that it passes.
+/// The capsule of a tensor's `__dlpack__`. `edbatch.torch` has checked that the tensor is
+/// contiguous and of float32; it keeps the tensor, and orders its other uses by the stream that it passes.
 #[derive(FromPyObject)]
 #[pyo3(transparent)]
 pub(crate) struct Capsule<'py>(Bound<'py, PyCapsule>);

@@ -2,11 +2,11 @@
 
 use std::ffi::c_void;
 use std::ops::Range;
-use std::sync::Arc;
 
 use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
-use cudarc::driver::{CudaContext, result, sys};
+use cudarc::driver::{result, sys};
 
+use super::event::Event;
 use super::{Nvidia, NvidiaMemory, NvidiaProgram, THREADS, failed};
 use crate::CudaError;
 use crate::device::Properties;
@@ -98,40 +98,5 @@ impl Nvidia {
                 .and_then(|()| result::event::elapsed(before.0, after.0))
         };
         Ok(f64::from(elapsed.map_err(failed("reading the time between two events"))?) * 1e6)
-    }
-}
-
-/// A point in a stream.
-pub(super) struct Event(sys::CUevent, Arc<CudaContext>);
-
-impl Event {
-    pub(super) fn new(
-        context: &Arc<CudaContext>,
-        flags: sys::CUevent_flags,
-    ) -> Result<Self, CudaError> {
-        let event = result::event::create(flags);
-        Ok(Self(event.map_err(failed("creating an event"))?, context.clone()))
-    }
-
-    pub(super) fn record(&self, stream: sys::CUstream) -> Result<(), CudaError> {
-        // SAFETY: the event exists, and the stream belongs to the same device.
-        unsafe { result::event::record(self.0, stream) }.map_err(failed("recording an event"))
-    }
-
-    /// Lets later work of a stream wait for the event, which may be dropped before.
-    pub(super) fn precede(&self, stream: sys::CUstream) -> Result<(), CudaError> {
-        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
-        // SAFETY: the event exists, and the stream belongs to the same device.
-        let waits = unsafe { result::stream::wait_event(stream, self.0, flags) };
-        waits.map_err(failed("waiting for an event"))
-    }
-}
-
-impl Drop for Event {
-    fn drop(&mut self) {
-        if self.1.bind_to_thread().is_ok() {
-            // SAFETY: the event exists, and nothing uses it. A destructor cannot report an error.
-            let _ = unsafe { result::event::destroy(self.0) };
-        }
     }
 }

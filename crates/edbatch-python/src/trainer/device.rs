@@ -18,10 +18,11 @@ use crate::packed::{self, Arguments, Packed};
 
 /// Runs a function of the device, and of the decided plan and its given values, without the
 /// interpreter.
-fn enqueue<R: Send>(
-    (py, of): (Python<'_>, &Trainer),
-    run: impl Send + FnOnce(&mut dyn Borrowing, &TrainingPlan, Given<'_>) -> Result<R, BackendError>,
-) -> PyResult<R> {
+fn enqueue<R, F>((py, of): (Python<'_>, &Trainer), run: F) -> PyResult<R>
+where
+    R: Send,
+    F: Send + FnOnce(&mut dyn Borrowing, &TrainingPlan, Given<'_>) -> Result<R, BackendError>,
+{
     let mut trainer = of.lock()?;
     let trainer: &mut edbatch::Trainer<Wired> = &mut trainer;
     let places = of.places.lock().unwrap_or_else(PoisonError::into_inner);

@@ -72,7 +72,17 @@ const UNSAFE: [(&str, &[&str]); 6] = [
     ("crates/edbatch-c", &["pointers.rs", "pointers"]),
     ("crates/edbatch-cli", &["reserve.rs"]),
     ("crates/edbatch-python", &["borrowed.rs"]),
-    ("crates/edbatch-cuda", &["emulated.rs", "emulated", "nvidia.rs", "nvidia", "nvrtc.rs"]),
+    (
+        "crates/edbatch-cuda",
+        &[
+            "emulated.rs",
+            "emulated",
+            "nvidia.rs",
+            "nvidia",
+            "nvrtc.rs",
+            "tests/trained/borrowed.rs",
+        ],
+    ),
 ];
 
 /// The feature `cuda` concerns only the re-export of the device crate, the command, and the file of

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use edbatch::cuda::Driver;
 use edbatch::models::{Model, ModelName, Targets};
-use edbatch::{LossGradients, Optimizer, Trainer, TrainerOptions};
+use edbatch::{LossGradients, Optimizer, TrainError, Trainer, TrainerOptions};
 use edbatch_graph::Network;
 use edbatch_layout::Program;
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Gradient, Parameters, Rows, TrainingState};
+use edbatch_runtime::{Backend, Borrowed, Given, Gradient, Parameters, Rows, TrainingState};
 use edbatch_testing::{all_cases, policies, skip};
 
 use crate::fn_model::{random, word_model};
@@ -289,4 +289,32 @@ fn parameters_may_be_set() {
         trainer.train(&inputs, &targets).unwrap();
         (before, after, error, trainer.state().unwrap())
     });
+}
+
+/// The caller allocates memory by what `decide` says, and runs the mini-batch on the device.
+#[test]
+fn a_decided_mini_batch_runs_in_memory_of_the_caller() {
+    let model = given();
+    let parameters = random(model.network(), 4);
+    let options = TrainerOptions::new;
+    let Some(subject) = Subject::new(&model, &parameters, &options()) else { return };
+    let inputs: Vec<Vec<[f32; 5]>> = (0..7).map(|n| vec![[0.25 * n as f32; 5]; n]).collect();
+    let mut cpu = subject.on_cpu(options());
+    let expected = cpu.forward(&inputs).unwrap();
+    assert!(matches!(cpu.decide(&inputs), Err(TrainError::NoDevice)));
+    let mut trainer = subject.on_device(options());
+    let ends = trainer.decide(&inputs).unwrap();
+    let of_input = |rows: &Rows| -> Vec<usize> { (1..=rows.len()).map(|row| 4 * row).collect() };
+    assert_eq!(ends, expected.iter().map(of_input).collect::<Vec<_>>());
+    let mut rows = vec![f32::NAN; 4 * 21];
+    // SAFETY: the emulated device has run everything when the call returns.
+    let memory = unsafe { Borrowed::new(rows.as_mut_ptr().expose_provenance() as u64, rows.len()) };
+    let (device, plan, host) = trainer.decided().unwrap();
+    let of_plan = Given { initial: &Rows::new(), places: &[], host };
+    device.forward_into(0, plan, of_plan, &[], memory).unwrap();
+    let got: Vec<u32> = rows.iter().map(|x| x.to_bits()).collect();
+    assert_eq!(got, bits(&expected));
+    // The trainer goes on as before.
+    assert_eq!(bits(&trainer.forward(&inputs).unwrap()), bits(&expected));
+    assert!(trainer.decide(&[]).unwrap().is_empty());
 }
