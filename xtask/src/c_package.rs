@@ -59,8 +59,10 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     };
     let names: Vec<&str> = libraries.iter().map(|name| name.trim_start_matches("-l")).collect();
     fs::write(lib.join("pkgconfig/edbatch.pc"), fill("edbatch.pc.in", &libraries.join(" "))?)?;
-    let config = fill("edbatch-config.cmake.in", &names.join(";"))?;
-    fs::write(lib.join("cmake/edbatch/edbatch-config.cmake"), config)?;
+    for name in ["edbatch-config.cmake", "edbatch-config-version.cmake"] {
+        let filled = fill(&format!("{name}.in"), &names.join(";"))?;
+        fs::write(lib.join("cmake/edbatch").join(name), filled)?;
+    }
     for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
         fs::copy(root().join(licence), folder.join(licence))?;
     }
@@ -208,7 +210,9 @@ mod tests {
 
     #[test]
     fn templates_are_filled_in_wholly() {
-        for template in ["edbatch.pc.in", "edbatch-config.cmake.in"] {
+        for template in
+            ["edbatch.pc.in", "edbatch-config.cmake.in", "edbatch-config-version.cmake.in"]
+        {
             let text = fs::read_to_string(root().join(CRATE).join(template)).unwrap();
             let filled = filled(&text, "libedbatch_c.so.1", "-lm");
             assert!(

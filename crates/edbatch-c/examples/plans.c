@@ -114,7 +114,8 @@ int main(int argc, char **argv) {
     edbatch_engine *engine = NULL;
     FILE *file = argc < 3 ? NULL : fopen(argv[2], "r");
     if (!file) {
-        fprintf(stderr, "usage: %s NET PLANS\n", argv[0]);
+        if (argc > 2 && !file) perror(argv[2]);
+        else fprintf(stderr, "usage: %s NET PLANS\n", argv[0]);
         return 2;
     }
     if (edbatch_engine_open(argv[1], NULL, &engine) || edbatch_session_new(engine, 0, &session) ||

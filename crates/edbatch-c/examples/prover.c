@@ -98,7 +98,8 @@ int main(int argc, char **argv) {
     FILE *file = argc < 3 ? NULL : fopen(argv[2], "r");
     size_t wave = argc > 3 ? strtoul(argv[3], NULL, 10) : 64;
     if (!file || !wave) {
-        fprintf(stderr, "usage: %s NET DERIVATION [WAVE]\n", argv[0]);
+        if (argc > 2 && !file) perror(argv[2]);
+        else fprintf(stderr, "usage: %s NET DERIVATION [WAVE]\n", argv[0]);
         return 2;
     }
     edbatch_engine *engine = NULL;
