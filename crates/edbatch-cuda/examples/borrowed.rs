@@ -52,7 +52,7 @@ fn planned() -> Result<(Arc<Network>, Arc<Program>, TrainingPlan), Failure> {
     Ok((network, Arc::new(program), plan))
 }
 
-/// The outputs, the gradients of given rows, and those of all parameters.
+/// The outputs, and the gradients of given rows and of all parameters.
 fn on_cpu(
     backend: &mut dyn Backend,
     plan: &TrainingPlan,

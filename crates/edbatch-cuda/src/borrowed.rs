@@ -1,7 +1,7 @@
 //! Training in memory of another library, in the order of one of its streams.
 //!
-//! The launches of a mini-batch are a chain on teams, like those of a step, but the host does not
-//! wait for their end before the next mini-batch. Meanwhile other backends may have the SMs.
+//! The launches of a mini-batch are a chain on teams, like those of a step. But the host does
+//! not wait for their end before the next mini-batch. Meanwhile other backends may have the SMs.
 
 use std::sync::Arc;
 use std::{mem, slice, thread};
@@ -144,7 +144,7 @@ impl<D: Device> Borrowing for Cuda<D> {
         self.write_parts(&loaded, &placed, &step)?;
         let own = &self.slots[slot];
         check(&rows, own.commands.outputs())?;
-        // One memory has all given rows, those of the host first.
+        // One memory has all given rows, and begins with the rows of the host.
         let (host, of_host) = (given.host.len(), own.memory.given.address(device));
         let elements = host + memory.iter().map(Borrowed::elements).sum::<usize>();
         if u32::try_from(elements).is_err() {

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
 
 /// The capsule of a tensor's `__dlpack__`. `edbatch.torch` has checked that the tensor is
-/// contiguous and of float32; it keeps the tensor, and orders its other uses by the stream that it passes.
+/// contiguous and of float32. It keeps the tensor, and passes the stream of its other uses.
 #[derive(FromPyObject)]
 #[pyo3(transparent)]
 pub(crate) struct Capsule<'py>(Bound<'py, PyCapsule>);

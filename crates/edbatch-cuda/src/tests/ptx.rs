@@ -58,9 +58,9 @@ const MOST: [[u32; 3]; 6] =
 /// for both.
 const LOOPS: [(u32, u32); 4] = [(128, 2), (256, 3), (512, 3), (1024, 2)];
 
-/// The block barriers of the kernel, outside functions that it calls. A wave in which each block has
-/// one tile of whole rows passes two: after the rows are loaded, and at its end. The others are of
-/// the ring, between tiles, at the barrier of a team, and before the first wave.
+/// The block barriers of the kernel, outside functions that it calls. A wave in which each block
+/// has one tile of whole rows passes two: after the rows are loaded, and at its end. The others are
+/// of the ring, between tiles, at the barrier of a team, and before the first wave.
 const BARRIERS: usize = 11;
 
 #[test]

@@ -93,8 +93,8 @@ impl CallList {
         build.append(&self.graph, parts, &self.emitted, &[])
     }
 
-    /// Appends the list like [`append_with_rows`](Self::append_with_rows), but gives no elements for
-    /// slots: the caller gives them to the backend.
+    /// Appends the list like [`append_with_rows`](Self::append_with_rows), but gives no elements
+    /// for slots: the caller gives them to the backend.
     ///
     /// # Errors
     /// Like [`append_with_rows`](Self::append_with_rows).

@@ -40,9 +40,9 @@ impl Borrowed {
 /// returns it.
 ///
 /// `stream` is a CUDA stream of that library, as a number. The work of a method begins after all
-/// earlier work of the stream, and later work of the stream begins after it. The host waits for
-/// neither, but for the work of the mini-batch before. So the error of a launch that did not end is
-/// returned by the next [`adopt`](Self::adopt) or [`forward_into`](Self::forward_into).
+/// earlier work of the stream, and later work of the stream begins after it. The host waits only
+/// for the work of the mini-batch before. So the error of a launch that did not end is returned by
+/// the next [`adopt`](Self::adopt) or [`forward_into`](Self::forward_into).
 ///
 /// A mini-batch is one part. All methods fail if memory has another size than it needs, if other
 /// memory cannot be allocated, or if the device reports an error.
@@ -78,7 +78,7 @@ pub trait Borrowing {
 
     /// Runs that plan back, after [`gradient_rows`](Self::gradient_rows). `rows` are the gradients
     /// of what it wrote forward. Writes the gradients of borrowed given values to `memory`, and
-    /// those of the first parameters, or of these rows of them, to `parameters`.
+    /// the gradients of the first parameters, or of these rows of them, to `parameters`.
     ///
     /// # Errors
     /// See the trait, and if no plan has run forward.
