@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::{Failure, root};
 
 /// Examples whose output is not compared, with the reason.
-const NOT_COMPARED: [(&str, &str); 8] = [
+const NOT_COMPARED: [(&str, &str); 9] = [
     ("3_walkthrough", "is quoted in docs/walkthrough.md, which a test compares"),
     ("derivations", "prints times; a test of the crate checks its bits and its memory"),
     ("figures", "prints times"),
@@ -17,6 +17,7 @@ const NOT_COMPARED: [(&str, &str); 8] = [
     ("plans", "prints times; a test of the crate checks its bits"),
     ("generate", "writes files; a test of the crate compares them with the fixtures"),
     ("networks", "writes files; tests of the crate run programs in C with them"),
+    ("borrowed", "needs a CUDA driver; the check cuda-driver runs it"),
 ];
 
 /// Builds and runs all examples, and prints those with unexpected output. Returns true if all
