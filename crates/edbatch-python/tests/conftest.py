@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-TRACED = ("test_trace", "from-pytorch.md", "test_a_model_in_levels")
+TRACED = ("test_trace", "test_graphs_traced", "from-pytorch.md", "test_a_model_in_levels")
 
 
 def pytest_collection_modifyitems(items):
