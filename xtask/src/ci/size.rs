@@ -31,9 +31,9 @@ use crate::{Failure, root};
 /// more are steps that are enqueued ahead, and trainers that decide ahead; 77 are unit tiles of
 /// phases without products, products of several widths, and smaller tiles of sums. 936 train in
 /// memory of another library, in the order of its stream, for layers of PyTorch on CUDA: its trait,
-/// chains of launches without a wait, copies and events of both devices, and tensors of Python. 26
+/// chains of launches without a wait, copies and events of both devices, and tensors of Python. 19
 /// name the argument of C, or the row, that an error is about.
-const MAX_LIBRARIES: usize = 82_934;
+const MAX_LIBRARIES: usize = 82_927;
 
 /// The limit for `benches`, so that the measurements stay much smaller than the libraries. The
 /// store of its plain backend, which sessions need, has 45 lines. 480 are predictions of a device,
@@ -50,9 +50,9 @@ const MAX_BENCHES: usize = 14_683;
 /// tests, and 44 tiles of several shapes with theirs. 7,336 are for training on devices, with their
 /// tests. 1,548 are steps and trainers ahead and the verification of training, with their tests;
 /// 390 time it and verify random networks. 113 are unit tiles without products, and 109 count
-/// barriers and banks of registers. 1,547 train in memory of another library, with the tests and an
+/// barriers and banks of registers. 1,540 train in memory of another library, with the tests and an
 /// example that plays that library, and name the arguments of C.
-const MAX_WORKSPACE: usize = 149_264;
+const MAX_WORKSPACE: usize = 149_257;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {

@@ -144,25 +144,9 @@ impl Calls {
                 let call = at.map(|at| self.offsets.partition_point(|&end| end as usize <= at) - 1);
                 errors::session(error, call.map(place))
             }
-            SessionError::CallOf { call, .. } => match self.not_a_row(network, *call) {
-                Some(row) => {
-                    let reason = if row < 0 { ": rows begin at 0" } else { "" };
-                    let place = place(*call);
-                    CallError::new_err(format!("{place}: row {row} does not exist{reason}"))
-                }
-                None => errors::session(error, None),
-            },
             SessionError::Arrays(_) => errors::session(error, Some("offsets".into())),
             _ => errors::session(error, None),
         }
-    }
-
-    /// Returns a row of a call that no table can have.
-    fn not_a_row(&self, network: &Network, call: usize) -> Option<i64> {
-        let cell = network.cells().get(self.kinds[call].index())?;
-        let operands = &self.operands[self.offsets[call] as usize..self.offsets[call + 1] as usize];
-        let mut rows = operands.iter().take(cell.tables().len()).copied();
-        rows.find(|&row| u32::try_from(row).is_err())
     }
 }
 

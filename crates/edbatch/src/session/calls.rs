@@ -141,8 +141,11 @@ impl Session {
             self.rows.clear();
             try_reserve(&mut self.rows, rows.len())?;
             for &row in rows {
-                let number = u32::try_from(row);
-                self.rows.push(number.map_err(|_| SessionError::NoRow { call, row })?);
+                let number = u32::try_from(row).map_err(|_| {
+                    let cell = self.graph.network()[cell].name().to_string();
+                    SessionError::NoRow { call, cell, row }
+                });
+                self.rows.push(number?);
             }
             self.values.clear();
             try_reserve(&mut self.values, values.len())?;

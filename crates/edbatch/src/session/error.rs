@@ -26,10 +26,12 @@ pub enum SessionError {
         error: CallError,
     },
     /// A number in [several calls](super::Session::calls) is not the number of a table's row.
-    #[error("call {call}: row {row} does not exist: rows have numbers from 0, below 2^32")]
+    #[error("call {call}: call of {cell}: row {row} does not exist{}", first_row(*row))]
     NoRow {
         /// The index of the call.
         call: usize,
+        /// The cell's name.
+        cell: String,
         /// The number.
         row: i64,
     },
@@ -115,9 +117,13 @@ pub enum ArraysError {
     },
 }
 
+fn first_row(row: i64) -> &'static str {
+    if row < 0 { ": rows begin at 0" } else { "" }
+}
+
 fn no_value(value: Handle) -> String {
     match value.to_bits() {
-        ..0 => format!("initial value {value} does not exist: the network has fewer"),
+        ..0 => format!("value {value} does not exist: the network has fewer initial values"),
         _ => format!(
             "value {value} does not exist: it was never made, was released or discarded, or it \
              belongs to another session"

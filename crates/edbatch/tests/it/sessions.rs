@@ -192,7 +192,7 @@ fn errors_say_what_is_wrong() {
         ),
         (
             calls(&[INFER], &[-1, a_bits], &[0, 2]),
-            "call 0: row -1 does not exist: rows have numbers from 0, below 2^32",
+            "call 0: call of infer: row -1 does not exist: rows begin at 0",
         ),
         (
             calls(&[INFER, SCORE], &[1, a_bits, a_bits, 0], &[0, 2, 4]),
@@ -226,7 +226,7 @@ fn errors_say_what_is_wrong() {
         ),
         (
             session.release(&[Handle::from_bits(-5)]).unwrap_err(),
-            "initial value -5 does not exist: the network has fewer",
+            "value -5 does not exist: the network has fewer initial values",
         ),
         (
             session.release(&[AXIOM]).unwrap_err(),
