@@ -1,7 +1,7 @@
 //! Training in memory of another library, in the order of one of its streams.
 //!
-//! The launches of a mini-batch are a chain on teams, like those of a step. But the host does
-//! not wait for their end before the next mini-batch. Meanwhile other backends may have the SMs.
+//! The launches of a mini-batch are a chain on teams, as the launches of a step are. But the host
+//! waits for their end only at the next mini-batch, and other backends may have the SMs meanwhile.
 
 use std::sync::Arc;
 use std::{mem, slice, thread};

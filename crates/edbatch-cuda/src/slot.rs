@@ -38,7 +38,7 @@ pub(super) struct StepParts {
 
 /// The mini-batch in borrowed memory.
 pub(super) enum Lent<D: Device> {
-    /// There is none, or its launches have ended.
+    /// No mini-batch, or one whose launches have ended.
     Ended,
     /// The parameters have been read.
     Adopted,

@@ -93,7 +93,7 @@ impl<D: Device> Trained<D> {
     }
 
     /// Returns the launches that write the gradients of a part's borrowed given values to memory,
-    /// given the start of its arena. Their lists replace those of the mini-batch.
+    /// given the start of its arena. Their lists replace the mini-batch's lists.
     pub(crate) fn borrowed_rows(
         &self,
         loaded: &Loaded<D>,

@@ -24,7 +24,7 @@ fn borrow_all(all: &mut [Foreign]) -> Vec<Borrowed> {
     all.iter_mut().map(Foreign::borrowed).collect()
 }
 
-/// The outputs, then the gradients of given values, then those of parameters with their rows.
+/// The outputs, the gradients of given values, and the gradients of parameters with their rows.
 type Results = (Vec<f32>, Vec<f32>, Vec<(Named, Vec<f32>)>);
 
 /// The rows of a gradient, or all.
