@@ -247,7 +247,7 @@ class TestErrors:
         here, there = torch.ones(2), torch.ones(2, device="meta")
         text = "given x: expected a tensor on cpu, as parameter w is, got one on meta: move"
         with pytest.raises(TypeError, match=text):
-            _device.device_of([("w", here)], [("x", there)], "cpu")
+            _device.device_of([here, there], ["w", "x"], 1, "cpu")
 
     def test_tensors_that_are_not_contiguous(self):
         x = matrix(rows=encoder.E, width=9).T

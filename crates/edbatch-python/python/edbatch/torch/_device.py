@@ -1,7 +1,7 @@
 """A call of a layer whose tensors are on a device, which is torch's current one: no element is copied
 through the host."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,24 +33,25 @@ def checked(what: str, tensor: Any) -> Tensor:
     return tensor
 
 
-def device_of(
-    parameters: Iterable[tuple[str, Tensor]], given: Iterable[tuple[str, Tensor]], on_cpu: str
-) -> str:
-    """The name of the device of all tensors; ``on_cpu`` if they are there."""
-    named = [(f"parameter {name}", tensor) for name, tensor in parameters]
-    named += [(f"given {name}", tensor) for name, tensor in given]
-    if not named:
+def device_of(tensors: Sequence[Tensor], names: Sequence[str], count: int, on_cpu: str) -> str:
+    """The name of the device of all tensors; ``on_cpu`` if they are there. The first ``count`` are
+    parameters, and the others given rows."""
+    if on_cpu == "cpu" and all(tensor.is_cpu for tensor in tensors):
         return on_cpu
-    first, device = named[0][0], named[0][1].device
-    for what, tensor in named:
+
+    def what(at: int) -> str:
+        return f"{'parameter' if at < count else 'given'} {names[at]}"
+
+    device = tensors[0].device if tensors else torch.device("cpu")
+    for at, tensor in enumerate(tensors):
         if tensor.device != device:
             raise TypeError(
-                f"{what}: expected a tensor on {device}, as {first} is, got one on "
+                f"{what(at)}: expected a tensor on {device}, as {what(0)} is, got one on "
                 f"{tensor.device}: move the layer or the tensor by `.to(...)`"
             )
-        if (on_cpu != "cpu" or tensor.is_cuda) and not tensor.is_contiguous():
+        if not tensor.is_contiguous():
             raise TypeError(
-                f"{what}: expected a contiguous tensor on a device, got strides "
+                f"{what(at)}: expected a contiguous tensor on a device, got strides "
                 f"{tensor.stride()} of shape {list(tensor.shape)}: call `.contiguous()`"
             )
     return f"cuda:{device.index}" if device.type == "cuda" else on_cpu

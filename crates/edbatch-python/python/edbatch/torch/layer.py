@@ -140,12 +140,10 @@ class Layer(nn.Module):
         if isinstance(inputs, (str, bytes)):
             got = type(inputs).__name__
             raise TypeError(f"forward: expected a list of inputs, got {got}: pass [line] for a line")
-        used = next((each.device.type for each in self.parameters()), "cpu")
-        with torch.autocast(used if used == "cuda" else "cpu", enabled=False):
-            inputs = list(inputs)
-            if _packed:
-                return self._run_packed(inputs, *given)
-            return self._run(inputs, *self._joined(inputs, given)) if inputs else ()
+        inputs = list(inputs)
+        if _packed:
+            return self._run_packed(inputs, *given)
+        return self._run(inputs, *self._joined(inputs, given)) if inputs else ()
 
     def packed(
         self, inputs: Iterable[Any], given: Any = (), offsets: Any = None
@@ -265,15 +263,14 @@ class Layer(nn.Module):
         """Runs inputs. Returns their outputs one after the other, and their shapes."""
         shared, runs = self._shared, self._runs
         parameters = self._parameters_of_network()
-        names = zip(self._names, parameters), zip(shared.given, rows)
-        device = device_of(*names, runs.on_cpu)
+        tensors = [*parameters, *rows]
+        device = device_of(tensors, [*self._names, *shared.given], len(parameters), runs.on_cpu)
         drops = self.training and shared.network.has_dropout
         with runs.lock:
             runs.steps += drops
             step = Step(runs, shared, inputs, offsets, packed, drops, runs.steps, device)
-        wanted = any(tensor.requires_grad for tensor in (*parameters, *rows))
-        if torch.is_grad_enabled() and wanted:
-            return Run.apply(step, len(parameters), *parameters, *rows), step
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+            return Run.apply(step, len(parameters), *tensors), step
         return step.tensors(step.run(parameters, rows)), step
 
     def _parameters_of_network(self, called: nn.Module | None = None) -> list[Tensor]:
@@ -287,7 +284,8 @@ class Layer(nn.Module):
             if module._forward_pre_hooks and (module is not self or called is self):
                 for hook in list(module._forward_pre_hooks.values()):
                     if _is_hook(hook):
-                        hook(module, ())
+                        with self._exactly():
+                            hook(module, ())
         tensors = []
         for name in self._names:
             path, _, last = name.rpartition(".")
@@ -298,12 +296,18 @@ class Layer(nn.Module):
             tensors.append(checked(f"parameter {name}", tensor))
         return tensors
 
+    def _exactly(self) -> Any:
+        """Without autocast, which would compute parametrizations in half precision."""
+        device = next((each.device.type for each in self.parameters()), "cpu")
+        return torch.autocast("cuda" if device == "cuda" else "cpu", enabled=False)
+
     def _named(self, name: str) -> Any:
         """The attribute of a submodule with this name."""
         owner: Any = self
         try:
-            for part in name.split("."):
-                owner = getattr(owner, part)
+            with self._exactly():
+                for part in name.split("."):
+                    owner = getattr(owner, part)
         except AttributeError:
             raise ValueError(
                 f"parameter {name}: expected a parameter of the layer, got none: do not delete or "
