@@ -13,9 +13,11 @@ pub(crate) struct Node {
     pub(crate) kind: Kind,
     /// The record that the call produces. The kind determines it; stored to save a look-up.
     pub(crate) record: RecordId,
-    /// The index of the call's first row in `Graph::rows`.
+    /// The index of the call's first row in `Graph::rows`; the highest bit is set if a row is that
+    /// of an argmax.
     pub(crate) rows: u32,
-    /// The range of the call's values in `Graph::values`.
+    /// The range of the call's values in `Graph::values`: those of its ports, then those whose
+    /// argmax is a row.
     pub(crate) values: (u32, u32),
 }
 

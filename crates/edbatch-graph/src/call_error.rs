@@ -50,6 +50,19 @@ pub enum CallErrorReason {
         /// The size of the port.
         size: u32,
     },
+    /// The argmax of a value may be a row that the table does not have.
+    #[error(
+        "{table}: expected the argmax of at most {rows} elements, as the table has {rows} rows, \
+         got a value of {elements}"
+    )]
+    ArgMax {
+        /// The table's name.
+        table: String,
+        /// The number of rows of the table.
+        rows: u32,
+        /// The number of elements of the value.
+        elements: usize,
+    },
     /// The last port takes one value or more, and has none.
     #[error("{port}: expected at least one value, got none")]
     NoValues {

@@ -2,6 +2,7 @@
 
 mod append;
 mod mark;
+mod row;
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,6 +14,8 @@ use crate::{
 };
 pub use append::Appended;
 pub use mark::Mark;
+use row::LOOKS_UP;
+pub use row::Row;
 
 /// A DAG of cell calls in flat, append-only arrays.
 ///
@@ -50,6 +53,8 @@ pub struct Graph {
     /// The values that the calls read, node by node, without the generation bits of a [`Value`].
     values: Vec<Value>,
     generation: Generation,
+    /// True if a call may name the row of an argmax.
+    looks_up: bool,
 }
 
 impl Graph {
@@ -65,7 +70,8 @@ impl Graph {
         let given = network.initial_values().iter().map(|initial| initial.record).collect();
         let signatures = Signatures::new(&network);
         let (nodes, rows, values) = (vec![], vec![], vec![]);
-        Self { network, given, signatures, nodes, rows, values, generation: Generation::new() }
+        let (generation, looks_up) = (Generation::new(), false);
+        Self { network, given, signatures, nodes, rows, values, generation, looks_up }
     }
 
     /// Removes all nodes, and all given values except initial ones. Keeps the memory.
@@ -75,6 +81,7 @@ impl Graph {
         self.rows.clear();
         self.values.clear();
         self.generation = self.generation.next();
+        self.looks_up = false;
     }
 
     /// Returns the network whose cells are called.
@@ -142,7 +149,7 @@ impl Graph {
         to.rows.clear();
         to.values.clone_from(&self.values);
         to.given.clone_from(&self.given);
-        to.generation = self.generation;
+        (to.generation, to.looks_up) = (self.generation, self.looks_up);
         for (index, node) in self.nodes.iter().enumerate() {
             let (first, id) = (to.rows.len() as u32, NodeId::new(index));
             let own = self.rows(id);
@@ -153,7 +160,7 @@ impl Graph {
                 assert!(row < table.rows, "a row of table {}", table.name);
                 to.rows.push(row);
             }
-            to.nodes.push(Node { rows: first, ..*node });
+            to.nodes.push(Node { rows: first | node.rows & LOOKS_UP, ..*node });
         }
     }
 
@@ -244,12 +251,13 @@ impl Graph {
         call::record_of(value, &self.nodes, &self.given, self.generation)
     }
 
-    /// Returns the rows of tables that a call names.
+    /// Returns the rows of tables that a call names. It is `u32::MAX` for the row of an argmax:
+    /// [`row`](Self::row) tells of which value.
     #[must_use]
     #[inline]
     pub fn rows(&self, node: NodeId) -> &[u32] {
         let Node { kind, rows, .. } = self.nodes[node.index()];
-        &self.rows[rows as usize..][..self.signatures.tables(kind)]
+        &self.rows[(rows & !LOOKS_UP) as usize..][..self.signatures.tables(kind)]
     }
 
     /// Returns the values that a call reads, port by port.
@@ -280,7 +288,7 @@ impl Graph {
     #[inline]
     fn values_of(&self, node: NodeId) -> &[Value] {
         let (first, end) = self.nodes[node.index()].values;
-        &self.values[first as usize..end as usize]
+        &self.values[first as usize..end as usize - self.count_looked_up(node)]
     }
 }
 
@@ -322,16 +330,21 @@ impl Dag for Graph {
     }
 }
 
-/// One line per call: `n2 = node(n0, n1)`; rows of tables as `#7`, given values as `g0`.
+/// One line per call: `n2 = node(n0, n1)`; rows of tables as `#7` or `#argmax n1`, given values as
+/// `g0`.
 impl fmt::Display for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for node in (0..self.nodes()).map(NodeId::new) {
             write!(f, "{node} = {}(", self.network[self.kind(node)].name())?;
-            let rows = self.rows(node).iter().map(|row| format!("#{row}"));
-            let values = self.values(node).map(|value| match value.source() {
+            let name = |value: Value| match value.source() {
                 Source::Node(node) => node.to_string(),
                 Source::Given(index) => format!("g{index}"),
+            };
+            let rows = (0..self.rows(node).len()).map(|table| match self.row(node, table) {
+                Row::Index(row) => format!("#{row}"),
+                Row::ArgMax(value) => format!("#argmax {}", name(value)),
             });
+            let values = self.values(node).map(name);
             let arguments: Vec<String> = rows.chain(values).collect();
             writeln!(f, "{})", arguments.join(", "))?;
         }

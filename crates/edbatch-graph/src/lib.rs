@@ -126,7 +126,7 @@ pub use cell_error::{At, CellError};
 pub use cell_parts::CellParts;
 pub use dag::{Arguments, Dag, DagError, check_dag};
 pub use dropout::{Mask, MaskedNetwork};
-pub use graph::{Appended, Graph, Mark};
+pub use graph::{Appended, Graph, Mark, Row};
 pub use id::{Kind, NodeId, ParameterId, RecordId, Source, Value, Var};
 pub use network::{Field, Initial, Network, Parameter, Record};
 pub use op::{AdjointOp, Binary, Function, Normalization, Op, Reduction, Slope};

@@ -68,6 +68,7 @@ impl Graph {
         let moved = |&value: &Value| appended.value(value).of_any_generation();
         self.values.extend(other.values.iter().map(moved));
         self.given.extend_from_slice(&other.given[initial + first.len()..]);
+        self.looks_up |= other.looks_up;
         Ok(appended)
     }
 
