@@ -21,6 +21,7 @@ pub(crate) fn statistics(engines: &[(Statistics, Report)], scheduled: bool) -> S
         "graphs": sum(|s| s.graphs),
         "nodes": sum(|s| s.nodes),
         "batches": sum(|s| s.batches),
+        "dropped_steps": sum(|s| s.dropped_steps),
         "unseen": sum(|s| s.unseen),
         "bound": scheduled.then(|| sum(|s| s.counts.map_or(0, |counts| counts.bound))),
         "seconds": {

@@ -24,6 +24,10 @@ use super::{CudaError, CudaOptions};
 const MIN_INPUTS: usize = 4;
 const MIN_NODES: usize = 512;
 
+/// The steps of a decoder in a launch. More would save little: the wait for the host is an eighth of
+/// that for each step, and more steps would be computed after the ends of sentences.
+const CHAIN: usize = 8;
+
 /// Runs plans on a CUDA device or on an emulated one.
 ///
 /// With exact precision, results have the same bits as on CPU levels with fused multiply-adds.
@@ -301,6 +305,10 @@ impl<D: Device> Backend for Cuda<D> {
     fn division(&self) -> Option<PartLimits> {
         let groups = self.loaded.device.properties().sms / self.loaded.placed().placement.slices;
         Some(PartLimits { parts: groups as usize, inputs: MIN_INPUTS, nodes: MIN_NODES })
+    }
+
+    fn chain(&self) -> usize {
+        CHAIN
     }
 }
 

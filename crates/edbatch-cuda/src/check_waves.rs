@@ -1,11 +1,12 @@
 //! An independent proof that the steps of a wave may run in any order, or at once.
 
 use edbatch_layout::{
-    LINE, MiniBatch, Operand, Plan, PlanError, Program, RecordLayout, TrainingPlan,
+    LINE, Lookup, MiniBatch, Operand, Plan, PlanError, Program, RecordLayout, TrainingPlan,
 };
 
 /// Proves that no step of a plan depends on another step of its wave: each row is written by one
-/// step, or given in wave 0, and read only by steps of later waves. [`edbatch_layout::check`]
+/// step, or given in wave 0, and read only by steps of later waves; a wave lies between the value
+/// of a [lookup](Plan::lookups) and the step that reads its row. [`edbatch_layout::check`]
 /// proves that the rows contain the right values.
 ///
 /// *Cost*: O(arena + edges × cache lines per row).
@@ -69,8 +70,14 @@ impl Written {
             (0..written_by.calls).try_for_each(write).map_err(|what| PlanError { step, what })?;
         }
         for (step, &wave) in waves.iter().enumerate() {
-            reads(plan, program, step, |row, width| self.read(row, width, wave))
-                .map_err(|what| PlanError { step, what })?;
+            let read = reads(plan, program, step, |row, width| self.read(row, width, wave));
+            let looks_up = |own: &Lookup| {
+                let before = wave.checked_sub(1).ok_or("looks up a row in wave 0")?;
+                self.read(own.value.start, program.record(own.value.record).stride, before)
+            };
+            let mut lookups = plan.lookups_of(step).iter();
+            let read = read.and_then(|()| lookups.try_for_each(looks_up));
+            read.map_err(|what| PlanError { step, what })?;
         }
         Ok(())
     }

@@ -9,8 +9,10 @@
 //! lists, rows                    those of the plan
 //! pieces of rows                 a start and a length each, for the argmax of several fields
 //! jobs                           at multiples of 16 words. Eight numbers: phase, calls, out,
-//!                                scratch, slices, operands, the calls of a tile, 0; then two
-//!                                numbers an operand
+//!                                scratch, slices, operands, the calls of a tile, and 1 if rows
+//!                                are looked up for it; then two numbers an operand
+//! lookups                        after the jobs of a wave: for each the start of the table and
+//!                                the width of its rows, and pieces as above; then the copies
 //! losses                         for each wanted value its term, four numbers: the start of its
 //!                                scores, its class, the start of its gradient, and the place of
 //!                                its loss; then the place of all losses and of their sums, and
@@ -74,7 +76,7 @@ pub(crate) const NOT_FINITE: u32 = 1 << 31;
 #[repr(u32)]
 pub enum CopyJob {
     /// From the given values in host memory to the arena: (from, to, length).
-    Given = u32::MAX - 7,
+    Given = u32::MAX - 8,
     /// From the trained parameters to the arena: (from, to, length).
     Initial,
     /// From a line of the store to the arena: (line, to, length).
@@ -85,6 +87,9 @@ pub enum CopyJob {
     Store,
     /// The argmax over pieces of the arena: (start of the list of pieces, number of pieces, to).
     ArgMax,
+    /// The same for the offset of a table's row, from the start of the table and the width of its
+    /// rows, which precede the list: (start of the list of pieces, number of pieces, word).
+    LookUp,
     /// The losses of rows of one width and their gradients: (first term, number of terms, width).
     Loss,
     /// The sums of losses of inputs: (place of losses in the list, number of inputs, number of the
@@ -120,7 +125,8 @@ pub struct CommandList {
     outputs: usize,
     indices: usize,
     finder: WaveFinder,
-    /// Pairs of a step's wave and its index, sorted.
+    /// Pairs of a step's wave and its index, and of a lookup's wave and its index after all steps,
+    /// sorted.
     order: Vec<(u32, u32)>,
     /// The start of each step's scratch.
     scratch: Vec<u32>,
@@ -172,11 +178,13 @@ impl CommandList {
         assert_eq!(waves.len(), plan.steps.len(), "a wave for each step");
         self.order.clear();
         self.order.extend((0..).zip(waves).map(|(step, &wave)| (wave, step)));
+        let lookups = (plan.steps.len() as u32..).zip(&plan.lookups);
+        self.order.extend(lookups.map(|(number, own)| (waves[own.step as usize] - 1, number)));
         self.order.sort_unstable();
         self.place_scratch(program, table, plan, given)?;
         self.begin(program, table, plan, given)?;
         let lists = (ENTRY + ENTRY * self.waves()) as u32;
-        self.write_jobs(table, plan, (lists, lists + plan.lists.len() as u32));
+        self.write_jobs((program, plan), table, (lists, lists + plan.lists.len() as u32));
         self.write_copies(program, plan, given, lists + (plan.lists.len() + plan.rows.len()) as u32)
     }
 
@@ -279,7 +287,7 @@ impl CommandList {
         for of_wave in self.order.chunk_by(|a, b| a.0 == b.0) {
             let mut end = begin;
             for &(_, step) in of_wave {
-                let of_step = &plan.steps[step as usize];
+                let Some(of_step) = plan.steps.get(step as usize) else { continue };
                 if table.stored_by_tiles(of_step).is_some() {
                     continue;
                 }
@@ -364,6 +372,14 @@ impl fmt::Display for CommandList {
                     _ if what == CopyJob::Stored as u32 => write!(f, " line {a}+{c} -> @{b};")?,
                     _ if what == CopyJob::Output as u32 => write!(f, " @{a}+{c} -> output {b};")?,
                     _ if what == CopyJob::Store as u32 => write!(f, " @{b}+{c} -> line {a};")?,
+                    _ if what == CopyJob::LookUp as u32 => {
+                        let [base, width, pieces @ ..] =
+                            &self.words[a as usize - 2..(a + 2 * b) as usize]
+                        else {
+                            unreachable!("two numbers before the pieces")
+                        };
+                        write!(f, " {base}+{width} × arg-max {pieces:?} -> word {c};")?;
+                    }
                     _ => {
                         let pieces = &self.words[a as usize..(a + 2 * b) as usize];
                         write!(f, " arg-max {pieces:?} -> index {c};")?;

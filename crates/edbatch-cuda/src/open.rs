@@ -183,6 +183,10 @@ impl Backend for EmulatedBackend {
         self.0.division()
     }
 
+    fn chain(&self) -> usize {
+        self.0.chain()
+    }
+
     fn training(&mut self) -> Option<&mut dyn Training> {
         self.0.training()
     }

@@ -6,7 +6,8 @@ use crate::reads::{Reads, set};
 
 /// Returns the wave of each step of a plan. A step that reads neither given rows nor another step's
 /// output has wave 0. Given rows are written in wave 0, so their readers have wave 1 or more. Any
-/// other step has the wave after the last one whose output it reads. A backward plan runs after its
+/// other step has the wave after the last one whose output it reads; a wave more lies between a
+/// value and a step that looks up the row of its argmax. A backward plan runs after its
 /// forward plan, whose rows all of its waves may read.
 ///
 /// The plan must have [distinct lifetimes](edbatch_layout::Lifetimes::Distinct):
@@ -75,7 +76,12 @@ impl WaveFinder {
                     }
                 }
             }
-            let wave = reader.wave;
+            let mut wave = reader.wave;
+            if let lookups @ [_, ..] = plan.lookups_of(index) {
+                let mut reader = Reader::new(&self.outputs);
+                lookups.iter().for_each(|own| reader.read(own.value.start));
+                wave = wave.max(reader.wave + 1);
+            }
             self.waves.push(wave);
             self.reads.add(step.cell, reader.cells);
             let (start, rows) = (u64::from(step.out), u64::from(step.calls));

@@ -6,10 +6,11 @@
 mod arena;
 mod back;
 mod hoisted;
+mod lookups;
 mod operands;
 mod store;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use edbatch_graph::{Batch, Source};
@@ -28,6 +29,7 @@ pub use store::check_store;
 /// - no step reads rows that it writes, and all rows are within the arena;
 /// - each call that runs only a body finds its prologue results, which an earlier step wrote, and
 ///   no lists of [`Plan::rows`] overlap;
+/// - the rows of argmaxes are looked up from the right values, for the step that reads them;
 /// - each given value and each wanted value has a row;
 /// - no line of the store is written twice.
 ///
@@ -50,17 +52,21 @@ fn replay<'a>(plan: &'a Plan, mini_batch: &'a MiniBatch<'a>) -> Result<Replay<'a
         let what = format!("{batches} batch steps, expected {}", mini_batch.schedule.len());
         return Err(at(end)(what));
     }
-    let mut replay = Replay::new(plan, mini_batch).map_err(at(0))?;
+    let mut replay = Replay::on(Arena::new(plan.arena).map_err(at(0))?, plan, mini_batch);
     replay.given().map_err(at(0))?;
     let mut batches = mini_batch.schedule.batches();
     for (index, step) in plan.steps.iter().enumerate() {
+        let entries = replay.look_up(index).map_err(at(index))?;
         let done = match step.action {
             Action::Hoist => replay.hoist(step),
             Action::Call | Action::Body => {
                 replay.batch(step, batches.next().expect("a batch for each batch step"))
             }
         };
-        done.map_err(at(index))?;
+        done.and_then(|()| replay.all_are_read(entries)).map_err(at(index))?;
+    }
+    if replay.lookups < plan.lookups.len() {
+        return Err(at(end)(format!("lookup {} is of no later step", replay.lookups)));
     }
     replay.wanted().map_err(at(end))?;
     Ok(replay)
@@ -83,6 +89,11 @@ struct Replay<'a> {
     claimed: Vec<bool>,
     /// By kind: the table rows for which its prologue has run.
     hoisted: Vec<HashSet<u32>>,
+    /// The number of lookups replayed before.
+    lookups: usize,
+    /// By entry of [`Plan::rows`] that was looked up: the value, and the offset and width of the
+    /// table's rows.
+    looked_up: HashMap<u32, (Source, u32, u32)>,
 }
 
 /// A batch, and the part of the arena that it writes.
@@ -92,15 +103,17 @@ struct Reading<'a> {
 }
 
 impl<'a> Replay<'a> {
-    fn new(plan: &'a Plan, mini_batch: &'a MiniBatch<'a>) -> Checked<Self> {
-        Ok(Self {
+    fn on(arena: Arena, plan: &'a Plan, mini_batch: &'a MiniBatch<'a>) -> Self {
+        Self {
             plan,
             mini_batch,
-            arena: Arena::new(plan.arena)?,
+            arena,
             operands: 0,
             claimed: vec![false; plan.rows.len()],
             hoisted: vec![HashSet::new(); mini_batch.program.cells().len()],
-        })
+            lookups: 0,
+            looked_up: HashMap::new(),
+        }
     }
 
     /// Checks that each given value has its own row.

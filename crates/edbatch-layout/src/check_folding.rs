@@ -16,14 +16,14 @@ use crate::record_layout::LINE;
 /// The first violation.
 pub fn check_folding(plan: &Plan, program: &Program) -> Result<(), PlanError> {
     let end = plan.steps.len();
-    let Plan { steps, operands, lists, rows, arena, given, wanted } = plan;
+    let Plan { steps, operands, lists, rows, lookups, arena, given, wanted } = plan;
     let at = |step| move |what| PlanError { step, what };
     let elements = program.folded_elements();
     if *arena != elements {
         return Err(at(end)(format!("an arena of {arena} elements, expected {elements}")));
     }
-    if !(lists.is_empty() && given.is_empty() && wanted.is_empty()) {
-        return Err(at(end)("has given values, wanted values or lists".into()));
+    if !(lists.is_empty() && lookups.is_empty() && given.is_empty() && wanted.is_empty()) {
+        return Err(at(end)("has given values, wanted values, lookups or lists".into()));
     }
     let mut folding = Folding { plan, program, lines: vec![None; arena / LINE] };
     let (mut next_operand, mut next_row) = (0, 0);

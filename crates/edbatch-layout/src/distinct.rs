@@ -3,7 +3,7 @@
 use std::hint::select_unpredictable;
 use std::ops::Range;
 
-use edbatch_graph::{Batch, Kind};
+use edbatch_graph::{Batch, Graph, Kind, Row};
 
 use crate::cell_plan::Base;
 use crate::plan::{Action, Operand, Plan};
@@ -71,8 +71,9 @@ impl Distinct {
         self.named.resize(schedule.len(), 0);
         for (batch, named) in schedule.batches().zip(&mut self.named) {
             let TableRows { port, width, seen, rows, .. } = &mut self.tables[batch.kind.index()];
-            let Some(port) = *port else { continue };
             let mut count = rows.len();
+            let own = port.filter(|&port| !looks_up(graph, batch, port));
+            let Some(port) = own else { continue };
             rows.resize(count + batch.nodes.len(), 0);
             self.numbers.extend(batch.nodes.iter().map(|&node| {
                 let row = graph.rows(node)[port];
@@ -118,12 +119,17 @@ impl Distinct {
         let &MiniBatch { program, graph, schedule, .. } = mini_batch;
         let Plan { steps, operands, rows, .. } = plan;
         let mut numbers = self.numbers.as_slice();
-        let mut batches = schedule.batches();
+        let mut batches = schedule.batches().peekable();
         self.tables.iter_mut().for_each(|table| table.hoisted = 0);
         for step in steps {
             let hoisted = &mut self.tables[step.cell.index()];
             if !step.is_batch() {
                 let Some(port) = hoisted.port else { continue };
+                let next = *batches.peek().expect("a prologue precedes a batch");
+                if looks_up(graph, next, port) {
+                    table_rows(mini_batch, next, &operands[step.operands as usize..], rows);
+                    continue;
+                }
                 let first = hoisted.hoisted as usize;
                 let block = &hoisted.rows[first..first + step.calls as usize];
                 if first == 0 {
@@ -148,7 +154,9 @@ impl Distinct {
                 Operand::Folded { start } => {
                     let folded = program.folded(batch.kind).expect("it reads a folded table");
                     for (row, &node) in rows[start as usize..].iter_mut().zip(batch.nodes) {
-                        *row = folded.start + graph.rows(node)[folded.port] * folded.stride;
+                        if let Row::Index(index) = graph.row(node, folded.port) {
+                            *row = folded.start + index * folded.stride;
+                        }
                     }
                 }
                 Operand::Hoisted { start } => {
@@ -180,7 +188,16 @@ fn table_rows(
         let Operand::Table { start } = *operand else { continue };
         let width = program.table_width(table);
         for (row, &node) in rows[start as usize..].iter_mut().zip(batch.nodes) {
-            *row = graph.rows(node)[port] * width;
+            if let Row::Index(index) = graph.row(node, port) {
+                *row = index * width;
+            }
         }
     }
+}
+
+/// Returns true if a call of a batch names a row of a table by an argmax. Then the prologue of the
+/// table runs for this batch alone, and for each call.
+pub(crate) fn looks_up(graph: &Graph, batch: Batch<'_>, table: usize) -> bool {
+    let names = |&node| matches!(graph.row(node, table), Row::ArgMax(_));
+    graph.looks_up() && batch.nodes.iter().any(names)
 }

@@ -61,7 +61,7 @@ pub use inner_batches::inner_batches;
 pub use paper_cells::{PAPER_CELLS, paper_cell};
 pub use paper_rule::{Compared, paper_rule};
 pub use picture::{cell_dot, cell_text};
-pub use plan::{Action, CellPart, Operand, Plan, Step, ValueRow, Want};
+pub use plan::{Action, CellPart, Lookup, Operand, Plan, Step, ValueRow, Want};
 pub use planner::{Addressed, ArenaTooLarge, Lifetimes, MiniBatch, Planner};
 pub use program::{FoldedTable, Program, TooLarge, batches_of, compile_cell};
 pub use record_layout::{LINE, RecordLayout, next_line};

@@ -23,6 +23,9 @@ pub struct Plan {
     /// depends on these rows only through the number of distinct ones, and the batches that name
     /// them first.
     pub rows: Vec<u32>,
+    /// The entries of `rows` that depend on computed values, in the order of their steps. They are
+    /// 0 in the plan; the backend writes them while it runs the plan.
+    pub lookups: Vec<Lookup>,
     /// The number of elements of the arena.
     pub arena: usize,
     /// The rows of the given values, which the caller writes before the first step.
@@ -38,6 +41,22 @@ pub struct ValueRow {
     pub record: RecordId,
     /// The offset of the row in the arena, in elements.
     pub start: u32,
+}
+
+/// An offset of a table row that depends on a computed value: `rows[entry] = base + width × i`,
+/// where `i` is the index of the value's largest element, as [`Want::ArgMax`] has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lookup {
+    /// The index of the step that reads the entry. No earlier step does.
+    pub step: u32,
+    /// The row of the value.
+    pub value: ValueRow,
+    /// Index into [`Plan::rows`].
+    pub entry: u32,
+    /// The offset of the first row of the table.
+    pub base: u32,
+    /// The number of elements from a row of the table to the next.
+    pub width: u32,
 }
 
 /// The use of a value after its plan has run.
@@ -166,6 +185,7 @@ impl Plan {
         self.operands.clear();
         self.lists.clear();
         self.rows.clear();
+        self.lookups.clear();
         self.given.clear();
         self.wanted.clear();
         self.arena = 0;
@@ -178,6 +198,13 @@ impl Plan {
         let end =
             self.steps.get(step + 1).map_or(self.operands.len(), |next| next.operands as usize);
         &self.operands[start..end]
+    }
+
+    /// Returns the lookups of a step.
+    #[must_use]
+    pub fn lookups_of(&self, step: usize) -> &[Lookup] {
+        let before = |end: usize| self.lookups.partition_point(|own| (own.step as usize) < end);
+        &self.lookups[before(step)..before(step + 1)]
     }
 
     /// Returns the next `calls` entries of [`Plan::lists`] from `start` on.
@@ -217,6 +244,9 @@ impl fmt::Display for Plan {
                         write!(f, "many {:?} ending {ends:?}", self.list(rows, all))?;
                     }
                 }
+            }
+            for &Lookup { value, entry, base, width, .. } in self.lookups_of(index) {
+                write!(f, ", rows[{entry}] = {base} + {width} × argmax @{}", value.start)?;
             }
             writeln!(f)?;
         }

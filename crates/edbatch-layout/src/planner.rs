@@ -13,6 +13,9 @@
 //! on a value runs once for several small batches, as soon as all their values exist: one product
 //! of many rows instead of many products of few rows.
 //!
+//! Rows of an argmax are looked up while the plan runs ([`Lookup`](crate::Lookup)). The
+//! prologue of a batch that names such a row runs for this batch, once for each call.
+//!
 //! A first pass over the batches lists the values that each batch reads, and finds the last reader
 //! of each span. A second pass allocates the spans, and turns the values into offsets of rows.
 //!
@@ -177,6 +180,9 @@ impl Planner {
             let action =
                 self.hoisted_rows(schedule.len(), signature, of_batch, plan, &mut progress);
             plan.steps.push(Step { cell: batch.kind, action, calls, out, operands });
+            if graph.looks_up() {
+                self.look_up(mini_batch, index, plan);
+            }
             check_lengths(plan.operands.len(), plan.lists.len(), progress.rows)?;
             self.free_after(index);
         }

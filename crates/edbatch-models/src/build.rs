@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::slice;
 use std::task::Poll;
 
-use edbatch_graph::{Appended, CallError, Graph, Kind, RecordId, Value};
+use edbatch_graph::{Appended, CallError, Graph, Kind, RecordId, Row, Value};
 
 /// The interface through which a model calls cells, emits outputs and awaits values of one input.
 ///
@@ -14,6 +14,7 @@ use edbatch_graph::{Appended, CallError, Graph, Kind, RecordId, Value};
 pub struct Build<'g> {
     graph: &'g RefCell<Graph>,
     mailbox: &'g RefCell<Mailbox>,
+    chain: usize,
 }
 
 /// Messages between the future that wires an input and the engine that polls it.
@@ -41,6 +42,14 @@ pub enum Request {
     EachElements(Vec<Value>),
     /// The index of the largest element of a value, as [`arg_max`] defines it.
     ArgMax(Value),
+    /// The indices of the largest elements of these values, up to the first index that is `end`.
+    /// The values with these indices are emitted.
+    Chain {
+        /// The values, in order.
+        values: Vec<Value>,
+        /// The index of the last value, if one has it.
+        end: Option<u32>,
+    },
     /// The future awaits two requests at the same time, which is an error.
     Two,
 }
@@ -51,7 +60,7 @@ impl Request {
     pub fn values(&self) -> &[Value] {
         match self {
             Self::Elements(value) | Self::ArgMax(value) => slice::from_ref(value),
-            Self::EachElements(values) => values,
+            Self::EachElements(values) | Self::Chain { values, .. } => values,
             Self::Two => &[],
         }
     }
@@ -66,13 +75,28 @@ pub enum Answer {
     EachElements(Vec<Vec<f32>>),
     /// The index of the value's largest element.
     ArgMax(u32),
+    /// The indices of the largest elements, up to the end.
+    Chain(Vec<u32>),
 }
 
 impl<'g> Build<'g> {
     /// Wires one input into `graph`; the engine reads and answers its messages in `mailbox`.
     #[must_use]
     pub fn new(graph: &'g RefCell<Graph>, mailbox: &'g RefCell<Mailbox>) -> Self {
-        Self { graph, mailbox }
+        Self { graph, mailbox, chain: 1 }
+    }
+
+    /// Sets the number of steps that [`chain`](Self::chain) returns, at least 1.
+    #[must_use]
+    pub fn with_chain(self, steps: usize) -> Self {
+        Self { chain: steps.max(1), ..self }
+    }
+
+    /// Returns the number of steps of a decoder to call before their words are awaited by
+    /// [`arg_max_chain`](Self::arg_max_chain): 1 on a CPU, 8 on a device.
+    #[must_use]
+    pub fn chain(&self) -> usize {
+        self.chain
     }
 
     /// Calls a cell with a row for each table and a value for each port. See [`Graph::call`].
@@ -83,6 +107,15 @@ impl<'g> Build<'g> {
     #[inline(always)]
     pub fn call(&self, cell: Kind, rows: &[u32], values: &[Value]) -> Result<Value, CallError> {
         self.graph.borrow_mut().call(cell, rows, values)
+    }
+
+    /// Calls a cell like [`call`](Self::call), but a row may be the argmax of a value of the same
+    /// graph. See [`Graph::call_by`].
+    ///
+    /// # Errors
+    /// Like [`call`](Self::call), or if the value of an argmax does not fit the table.
+    pub fn call_by(&self, cell: Kind, rows: &[Row], values: &[Value]) -> Result<Value, CallError> {
+        self.graph.borrow_mut().call_by(cell, rows, values)
     }
 
     /// Adds a value of the caller: features, audio, vectors of another model. `elements` holds its
@@ -215,6 +248,25 @@ impl<'g> Build<'g> {
         match self.wait(Request::ArgMax(value), carried).await {
             Answer::ArgMax(index) => (index, self.carried_vec()),
             _ => unreachable!("an index was requested"),
+        }
+    }
+
+    /// Waits like [`fetch`](Self::fetch) and returns the index of the largest element of each value,
+    /// up to the first index that is `end`. The values with these indices are appended to the
+    /// outputs of the input, as by [`emit`](Self::emit); later ones are dropped.
+    ///
+    /// For decoders: the values are the scores of [`chain`](Self::chain) steps, each of which names
+    /// its word as the argmax of the scores before ([`call_by`](Self::call_by)). After an `end`,
+    /// the carried values are those of a dropped step.
+    pub async fn arg_max_chain<const N: usize>(
+        &self,
+        values: &[Value],
+        end: Option<u32>,
+        carried: [Value; N],
+    ) -> (Vec<u32>, [Value; N]) {
+        match self.wait(Request::Chain { values: values.into(), end }, &carried).await {
+            Answer::Chain(indices) => (indices, self.carried()),
+            _ => unreachable!("the indices of a chain were requested"),
         }
     }
 

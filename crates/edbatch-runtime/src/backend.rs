@@ -133,6 +133,13 @@ pub trait Backend: Send + Sync {
     fn division(&self) -> Option<PartLimits> {
         None
     }
+
+    /// Returns the number of steps of a decoder that should share a plan, each of which reads the
+    /// argmax of the one before ([`Plan::lookups`]). The default is 1: steps after the end of a
+    /// sentence take time, and save only a device the wait for the host.
+    fn chain(&self) -> usize {
+        1
+    }
 }
 
 /// The limits on the parts into which an engine divides a mini-batch for a device.

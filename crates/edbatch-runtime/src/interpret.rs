@@ -5,7 +5,7 @@ mod gradients;
 mod rows;
 
 use edbatch_graph::{
-    AdjointOp, Arity, Cell, Dag, Graph, Instruction, Network, NodeId, Op, Port, Shape, Slope,
+    AdjointOp, Arity, Cell, Dag, Graph, Instruction, Network, NodeId, Op, Port, Row, Shape, Slope,
     Source,
 };
 use ndarray::{Array1, Array2, ArrayView2, Axis, NdFloat, Zip, concatenate, s};
@@ -72,11 +72,37 @@ fn nodes<T: NdFloat>(
         let cell = &network[graph.kind(node)];
         let result = {
             let ports = ports(cell, graph, node, &results, given);
-            call(cell, parameters, graph.rows(node), &ports)
+            match graph.looked_up(node) {
+                [] => call(cell, parameters, graph.rows(node), &ports),
+                _ => call(cell, parameters, &rows(graph, node, &results, given), &ports),
+            }
         };
         results.push(result);
     }
     results
+}
+
+/// Returns the rows that a call names, some by the argmax of a value.
+fn rows<T: NdFloat>(
+    graph: &Graph,
+    node: NodeId,
+    results: &[Vec<ReferenceTensor<T>>],
+    given: &[Vec<ReferenceTensor<T>>],
+) -> Vec<u32> {
+    let row = |table| match graph.row(node, table) {
+        Row::Index(index) => index,
+        Row::ArgMax(value) => {
+            let fields = match value.source() {
+                Source::Node(node) => &results[node.index()],
+                Source::Given(index) => &given[index],
+            };
+            let elements = fields.iter().flatten().enumerate();
+            let largest = elements
+                .reduce(|best, next| if next.1 > best.1 || best.1.is_nan() { next } else { best });
+            largest.expect("no record is empty").0 as u32
+        }
+    };
+    (0..graph.rows(node).len()).map(row).collect()
 }
 
 /// The values at a port: for each, the tensors of its record.

@@ -9,6 +9,8 @@
 //! published.
 
 mod allocations;
+#[cfg(feature = "networks")]
+mod chained;
 #[cfg(feature = "generate")]
 pub mod generate;
 mod killing;
@@ -26,6 +28,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub use allocations::{CountingAllocator, allocations, with_max_allocation};
+#[cfg(feature = "networks")]
+pub use chained::{chained, resolved};
 pub use killing::{kill_repeatedly, names};
 #[cfg(feature = "networks")]
 pub use subject::{STYLES, Subject, every_value, planned, policies};

@@ -2,9 +2,11 @@
 //!
 //! *Source*: Sutskever, Vinyals and Le, NIPS 2014, in the form that the ED-Batch authors benchmark.
 //! Decoding is greedy: the most likely word is the input of the next step. So the graph grows while
-//! it runs, and the sentences of a mini-batch end at different steps.
+//! it runs, and the sentences of a mini-batch end at different steps. On a device, up to eight steps
+//! share a graph, each of which reads the most likely word of the one before; those after the end
+//! of a sentence are dropped.
 
-use edbatch_graph::{CellBuilder, CellError, Kind, Network, RecordId, Tensor, Value};
+use edbatch_graph::{CellBuilder, CellError, Kind, Network, RecordId, Row, Tensor, Value};
 use edbatch_models::Build;
 
 use crate::cells::{linear, lstm, lstm_state, output};
@@ -122,16 +124,20 @@ impl Translator {
                 return Ok(());
             }
         };
-        let mut word = BEGIN;
-        for _ in 0..steps {
-            state = build.call(self.decoder, &[word], &[state])?;
-            let scores = build.call(self.output, &[], &[state])?;
-            build.emit(scores);
-            // The next step needs only the state; all other values are freed.
-            (word, [state]) = build.arg_max(scores, [state]).await;
-            if word == END && source.stop == Stop::AtEnd {
-                break;
+        let end = (source.stop == Stop::AtEnd).then_some(END);
+        let (mut word, mut left, mut words) = (Row::Index(BEGIN), steps, Vec::new());
+        while left > 0 && (end.is_none() || words.last() != end.as_ref()) {
+            let mut chain = Vec::new();
+            for _ in 0..left.min(build.chain()) {
+                state = build.call_by(self.decoder, &[word], &[state])?;
+                let scores = build.call(self.output, &[], &[state])?;
+                chain.push(scores);
+                word = Row::ArgMax(scores);
             }
+            left -= chain.len();
+            // The next step needs only the state; all other values are freed.
+            (words, [state]) = build.arg_max_chain(&chain, end, [state]).await;
+            word = Row::Index(*words.last().expect("a word for each step up to the end"));
         }
         Ok(())
     }

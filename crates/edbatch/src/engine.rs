@@ -100,7 +100,9 @@ impl<M: Model> Engine<M> {
         let slots = if backend.prefers_forks() { 1 } else { pool.threads() };
         let decision = Decision::new(&mut options, backend.lifetimes(), LIST_BYTES);
         let tally = decision.tally.clone();
-        let workers = Workers::new(Rounds::new(program, backend, initial, &decision, slots), pool);
+        let mut rounds = Rounds::new(program, backend, initial, &decision, slots);
+        rounds.chain = options.chain.unwrap_or(rounds.chain);
+        let workers = Workers::new(rounds, pool);
         Ok(Self { model, workers, tally, results: Vec::new() })
     }
 

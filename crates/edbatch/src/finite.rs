@@ -60,7 +60,7 @@ impl Calls<'_> {
             _ => None,
         });
         let rows = cell.tables().iter().zip(graph.rows(node)).filter_map(|(table, &row)| {
-            let parameter = table.parameter?;
+            let parameter = table.parameter.filter(|_| row < table.rows)?;
             let width = self.weights.get(parameter).len() / table.rows as usize;
             self.weight(parameter, row as usize * width..(row as usize + 1) * width)
         });

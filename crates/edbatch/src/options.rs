@@ -32,6 +32,7 @@ pub struct EngineOptions {
     pub(crate) fold_tables: Option<u64>,
     pub(crate) precision: Option<Precision>,
     pub(crate) counts: bool,
+    pub(crate) chain: Option<usize>,
 }
 
 impl EngineOptions {
@@ -103,6 +104,17 @@ impl EngineOptions {
     #[must_use]
     pub fn precision(mut self, precision: Precision) -> Self {
         self.precision = Some(precision);
+        self
+    }
+
+    /// Sets the number of steps of a decoder that share a graph
+    /// ([`Build::chain`](edbatch_models::Build::chain)), at least 1. By default the backend chooses
+    /// ([`Backend::chain`](edbatch_runtime::Backend::chain)): 1 on a CPU, 8 on a device. Steps after
+    /// the end of a sentence are computed in vain
+    /// ([`Statistics::dropped_steps`](crate::Statistics::dropped_steps)).
+    #[must_use]
+    pub fn chain(mut self, steps: usize) -> Self {
+        self.chain = Some(steps);
         self
     }
 

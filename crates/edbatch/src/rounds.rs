@@ -36,6 +36,8 @@ pub(crate) struct Rounds {
     slots: Vec<Mutex<Slot>>,
     /// Collects the parts of a round that run in different slots.
     pub(crate) rendezvous: Rendezvous,
+    /// The steps of a decoder that share a graph.
+    pub(crate) chain: usize,
 }
 
 /// The decision, the plan and the graph of one part of a mini-batch. The memory is kept for the
@@ -72,15 +74,16 @@ impl Rounds {
             let (decision, store) = (decision.fork(), Store::new(&program));
             Mutex::new(Slot { decision, store, ..Slot::default() })
         };
-        let slots = (0..slots).map(slot).collect();
+        let (slots, chain) = ((0..slots).map(slot).collect(), backend.chain());
         let (backend, rendezvous) = (RwLock::new(backend), Rendezvous::default());
-        Self { program, backend, initial, slots, rendezvous }
+        Self { program, backend, initial, slots, rendezvous, chain }
     }
 
     /// Creates the loop with one slot on a fork of the backend, with the same policy.
     pub(crate) fn fork(&self) -> Self {
         let (program, initial) = (self.program.clone(), self.initial.clone());
-        Self::new(program, self.backend().fork(), initial, &self.slot(0).decision, 1)
+        let fork = Self::new(program, self.backend().fork(), initial, &self.slot(0).decision, 1);
+        Self { chain: self.chain, ..fork }
     }
 
     /// Creates an empty session on a fork of the backend, with the same policy. The session may use
@@ -161,7 +164,9 @@ impl Rounds {
         graph.borrow_mut().clear();
         let mut inputs = inputs.into_iter();
         let mut instances = Instances::new(admission.only_finite);
-        let mut start = |mailbox| inputs.next().map(|input| wire(model, input, &graph, mailbox));
+        let chain = self.chain;
+        let mut start =
+            |mailbox| inputs.next().map(|input| wire(model, input, &graph, mailbox, chain));
         loop {
             let _round = span!(DEBUG, "round");
             let wiring = Instant::now();
@@ -201,6 +206,7 @@ impl Rounds {
             slot.carry();
         }
         slot.decision.tally.statistics.instances += instances.begun as u64;
+        slot.decision.tally.statistics.dropped_steps += instances.dropped as u64;
         // The futures borrow the graph, whose memory is kept for the next run.
         drop(instances);
         slot.graph = Some(graph.into_inner());
@@ -291,8 +297,9 @@ async fn wire<M: Model, I: Borrow<M::Input>>(
     input: I,
     graph: &RefCell<Graph>,
     mailbox: Rc<RefCell<Mailbox>>,
+    chain: usize,
 ) -> Result<(), BuildError> {
-    model.build(&Build::new(graph, &mailbox), input.borrow()).await
+    model.build(&Build::new(graph, &mailbox).with_chain(chain), input.borrow()).await
 }
 
 impl Results for Outputs<'_> {

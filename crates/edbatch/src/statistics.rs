@@ -16,6 +16,9 @@ pub struct Statistics {
     pub nodes: u64,
     /// Number of batches in all schedules, or of nodes if nothing is batched.
     pub batches: u64,
+    /// Number of decoder steps that were computed after the end of their sentence, and dropped. A
+    /// device computes several steps of each sentence in a graph.
+    pub dropped_steps: u64,
     /// Number of batches chosen by [`Critical`](edbatch_policy::Critical) because the table of a
     /// learned policy did not have the state.
     pub unseen: u64,
@@ -43,6 +46,7 @@ impl Statistics {
         self.graphs += other.graphs;
         self.nodes += other.nodes;
         self.batches += other.batches;
+        self.dropped_steps += other.dropped_steps;
         self.unseen += other.unseen;
         self.construct += other.construct;
         self.schedule += other.schedule;

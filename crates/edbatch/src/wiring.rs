@@ -32,6 +32,8 @@ pub(crate) struct Instances<W, O> {
     instances: Vec<Instance<W, O>>,
     /// The number of inputs that have begun.
     pub(crate) begun: usize,
+    /// The number of values of chains after their end.
+    pub(crate) dropped: usize,
     /// The records of the carried values, kept for their memory.
     records: Vec<RecordId>,
     /// True if inputs with an output that is not finite fail.
@@ -86,6 +88,12 @@ enum Then {
     EachElements(Range<usize>),
     /// The input awaits the index of the largest element of the value at this position.
     ArgMax(usize),
+    /// The input awaits the indices of the largest elements of the values at these positions, up to
+    /// the first that is `end`. These values are the last that it emits.
+    Chain {
+        values: Range<usize>,
+        end: Option<u32>,
+    },
     Ended,
     Failed(InputError),
 }
@@ -116,7 +124,7 @@ where
 {
     /// No instances. With `only_finite`, inputs with an output that is not finite fail.
     pub(crate) fn new(only_finite: bool) -> Self {
-        Self { instances: Vec::new(), begun: 0, records: Vec::new(), only_finite }
+        Self { instances: Vec::new(), begun: 0, dropped: 0, records: Vec::new(), only_finite }
     }
 
     /// Polls the future of every waiting input, and then starts new inputs, up to `admission.width`
@@ -182,8 +190,17 @@ where
                 output.clear();
                 *not_finite = None;
             }
-            output.reserve(results, turn.emitted.clone())?;
-            for wanted in turn.emitted.clone() {
+            let (mut emitted, mut indices) = (turn.emitted.clone(), Vec::new());
+            if let Then::Chain { values, end } = &turn.then {
+                indices.extend(values.clone().map(|wanted| results.arg_max(wanted).index));
+                let is_end = |&index: &u32| Some(index) == *end;
+                let kept = indices.iter().position(is_end).map_or(indices.len(), |last| last + 1);
+                self.dropped += indices.len() - kept;
+                emitted.end -= indices.len() - kept;
+                indices.truncate(kept);
+            }
+            output.reserve(results, emitted.clone())?;
+            for wanted in emitted {
                 output.append(results, wanted)?;
                 if self.only_finite && not_finite.is_none() {
                     *not_finite = output.not_finite(results, wanted);
@@ -204,6 +221,7 @@ where
                     continue;
                 }
                 Then::ArgMax(wanted) => Answer::ArgMax(results.arg_max(*wanted).index),
+                Then::Chain { .. } => Answer::Chain(indices),
                 Then::Elements(wanted) => Answer::Elements(elements(*wanted)?),
                 Then::EachElements(wanted) => {
                     Answer::EachElements(wanted.clone().map(elements).collect::<Result<_, _>>()?)
@@ -269,6 +287,15 @@ impl<W: Future<Output = Result<(), BuildError>>, O: Output> Instance<W, O> {
                 }
                 Some(Request::ArgMax(value)) => {
                     Then::ArgMax(round.want(value, Want::ArgMax, emitted.clone()))
+                }
+                Some(Request::Chain { values, end }) => {
+                    round.wanted.extend(values.iter().map(|&value| (value, O::WANT)));
+                    emitted.end = round.wanted.len();
+                    if O::WANT != Want::ArgMax {
+                        round.wanted.extend(values.iter().map(|&value| (value, Want::ArgMax)));
+                    }
+                    let end_of_all = round.wanted.len();
+                    Then::Chain { values: end_of_all - values.len()..end_of_all, end }
                 }
                 Some(Request::EachElements(values)) => {
                     let first = round.wanted.len();

@@ -1,7 +1,7 @@
 //! The waves of a command list: jobs and copies.
 
 use edbatch_layout as layout;
-use edbatch_layout::{Operand, Plan, Program, ValueRow, Want};
+use edbatch_layout::{Lookup, Operand, Plan, Program, ValueRow, Want};
 use edbatch_runtime::GivenPlace;
 
 use super::{CommandList, CopyJob, ENTRY, FOLDED, Givens, JOB, LINE, LIST, TILES_ONLY, check};
@@ -31,7 +31,9 @@ impl CommandList {
             _ => fields(program, row).count(),
         });
         let pieces = arg_maxes(wanted_rows).map(|row| 2 * fields(program, row).count());
-        let lists = plan.lists.len() + plan.rows.len() + pieces.sum::<usize>();
+        let lookups = plan.lookups.iter();
+        let lookups = lookups.map(|own| 2 * fields(program, own.value).count() + 6 + LINE);
+        let lists = plan.lists.len() + plan.rows.len() + pieces.chain(lookups).sum::<usize>();
         let entries = ENTRY * (1 + waves + given.chain(wanted).sum::<usize>());
         let lists = lists + of_given.words();
         check((entries + lists + LINE + job * jobs) as u64, "the command list")?;
@@ -48,8 +50,7 @@ impl CommandList {
 
     /// Returns the number of waves: one for each phase of a wave of steps, and up to two of copies.
     fn count_waves(&self, table: &PhaseTable, plan: &Plan, wanted: &[(ValueRow, Want)]) -> usize {
-        let of_step = |&(_, step): &(u32, u32)| table.of(&plan.steps[step as usize]).len();
-        let of_wave = |steps: &[(u32, u32)]| steps.iter().map(of_step).max().unwrap_or(0);
+        let of_wave = |steps: &[(u32, u32)]| most_phases(table, plan, steps);
         let phases: usize = self.order.chunk_by(|a, b| a.0 == b.0).map(of_wave).sum();
         usize::from(self.only_gives(plan)) + phases + usize::from(!wanted.is_empty())
     }
@@ -63,19 +64,19 @@ impl CommandList {
     /// `rows`.
     pub(super) fn write_jobs(
         &mut self,
+        (program, plan): (&Program, &Plan),
         table: &PhaseTable,
-        plan: &Plan,
         (lists, rows): (u32, u32),
     ) {
         let mut wave = usize::from(self.only_gives(plan));
         let Self { words, order, scratch, .. } = self;
         for of_wave in order.chunk_by(|a, b| a.0 == b.0) {
-            let most = of_wave.iter().map(|&(_, step)| table.of(&plan.steps[step as usize]).len());
-            for phase in 0..most.max().unwrap_or(0) {
+            let begin = wave;
+            for phase in 0..most_phases(table, plan, of_wave) {
                 let (first, mut jobs, mut tiles) = (words.len(), 0, TILES_ONLY);
                 for &(_, step) in of_wave {
                     let index = step as usize;
-                    let of_step = &plan.steps[index];
+                    let Some(of_step) = plan.steps.get(index) else { continue };
                     let Some(number) = table.of(of_step).nth(phase) else { continue };
                     let slices = table.entries()[number as usize].slices;
                     if table.stored_by_tiles(of_step).is_none() {
@@ -84,7 +85,8 @@ impl CommandList {
                     let operands = plan.operands_of(index);
                     words.extend([number, of_step.calls, of_step.out, scratch[index]]);
                     let tile = table.tile(number, of_step.calls);
-                    words.extend([slices, operands.len() as u32, tile, 0]);
+                    let looks_up = u32::from(!plan.lookups_of(index).is_empty());
+                    words.extend([slices, operands.len() as u32, tile, looks_up]);
                     words.extend(operands.iter().flat_map(|operand| match *operand {
                         Operand::Unread => [0, 0],
                         Operand::Span { first, stride } => [first, stride],
@@ -101,6 +103,11 @@ impl CommandList {
                     .copy_from_slice(&[first as u32, jobs as u32 | tiles]);
                 wave += 1;
             }
+            let first =
+                of_wave.partition_point(|&(_, number)| (number as usize) < plan.steps.len());
+            let lookups = of_wave[first..].iter();
+            let lookups = lookups.map(|&(_, own)| plan.lookups[own as usize - plan.steps.len()]);
+            look_up(words, program, lookups, (begin, rows));
         }
     }
 
@@ -146,6 +153,39 @@ impl CommandList {
         let last = words[0] as usize - 1;
         enter(words, last, first);
         check(self.outputs as u64, "results")
+    }
+}
+
+/// Returns the number of waves of jobs of the steps and lookups of a wave.
+fn most_phases(table: &PhaseTable, plan: &Plan, of_wave: &[(u32, u32)]) -> usize {
+    let phases = of_wave.iter().map(|&(_, number)| match plan.steps.get(number as usize) {
+        Some(step) => table.of(step).len(),
+        None => 1,
+    });
+    phases.max().unwrap_or(0)
+}
+
+/// Writes the lookups of a wave. The plan's rows are at `rows`.
+fn look_up(
+    words: &mut Vec<u32>,
+    program: &Program,
+    lookups: impl Iterator<Item = Lookup> + Clone,
+    (wave, rows): (usize, u32),
+) {
+    let mut pieces = words.len() as u32 + 2;
+    for Lookup { value, base, width, .. } in lookups.clone() {
+        words.extend([base, width]);
+        words.extend(fields(program, value).flat_map(|(start, len)| [start, len]));
+    }
+    let first = words.len();
+    for Lookup { value, entry, .. } in lookups {
+        let count = fields(program, value).count() as u32;
+        words.extend([CopyJob::LookUp as u32, pieces, count, rows + entry]);
+        pieces += 2 * count + 2;
+    }
+    if words.len() > first {
+        enter(words, wave, first);
+        words.resize(words.len().next_multiple_of(LINE), 0);
     }
 }
 

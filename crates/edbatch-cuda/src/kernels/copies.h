@@ -7,7 +7,9 @@
 #include "loss.h"
 #endif
 
-enum : u32 { GIVEN = 0xffffffffu - 7, INITIAL, STORED, OUTPUT, STORE, ARG_MAX, LOSS, LOSS_SUM };
+enum : u32 {
+    GIVEN = 0xffffffffu - 8, INITIAL, STORED, OUTPUT, STORE, ARG_MAX, LOOK_UP, LOSS, LOSS_SUM
+};
 
 // The line of the store that a job names: 16 floats.
 DEVICE float* line(const Arguments& a, const u32* job) { return a.store + 16ull * job[1]; }
@@ -39,7 +41,9 @@ CALLED void arg_max_job(Block block, Arguments a, const u32* job) {
         return fresh(a.arena + pieces[2 * p] + i);
     };
     arg_max(block, from, width, [&](u32 i, u32 finite) {
-        a.indices[job[3]] = finite ? i : i | NOT_FINITE;
+        // A barrier comes before the wave that reads the word, as this one has copies.
+        if (job[0] == LOOK_UP) ((u32*)a.commands)[job[3]] = pieces[-2] + pieces[-1] * i;
+        else a.indices[job[3]] = finite ? i : i | NOT_FINITE;
     });
 }
 
@@ -60,7 +64,7 @@ CALLED void copy_jobs(TeamBlock block, Arguments a, u32 first, u32 count) {
 #pragma unroll 1
     for (u32 i = block.index; i < count; i += block.blocks) {
         const u32* own = a.commands + first + 4 * i;
-        if (own[0] == ARG_MAX) arg_max_job(block, a, own);
+        if (own[0] == ARG_MAX || own[0] == LOOK_UP) arg_max_job(block, a, own);
 #ifdef LOSSES
         if (own[0] == LOSS && own[3] > NARROW) wide_losses(block, a, own);
         if (own[0] == LOSS_SUM) sum_losses(block, a, own);

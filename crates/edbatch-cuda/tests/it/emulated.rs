@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use edbatch_cuda::{CudaError, CudaOptions, EmulatedBackend, EmulatedDevice, PhaseTable, phases};
+use edbatch_cuda::{
+    CudaError, CudaOptions, EmulatedBackend, EmulatedDevice, PhaseTable, check_waves, phases, waves,
+};
 use edbatch_graph::{Dag, Graph, Network, NodeId, Shape, Value};
-use edbatch_layout::{CellStyle, Program, Want};
+use edbatch_layout::{CellStyle, MiniBatch, Program, Want};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Given, Parameters, Part, Precision};
 use edbatch_testing::networks::Random;
-use edbatch_testing::{Subject, allocations, skip};
+use edbatch_testing::{Subject, allocations, chained, every_value, skip};
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
@@ -87,6 +89,40 @@ fn random_networks_have_the_bits_of_the_cpu_in_every_order() {
         let mut fork = device.fork();
         assert!(subject.run(&program, &mut *fork).unwrap() == expected, "a fork");
     }
+}
+
+#[test]
+fn rows_of_argmaxes_are_those_of_the_cpu_in_every_order() {
+    if Level::detect() == Level::Portable {
+        return skip("this level of the CPU rounds products");
+    }
+    let (seeds, mut prologues) = (if edbatch_testing::all_cases() { 40 } else { 10 }, 0);
+    for seed in 0..seeds {
+        let subject = chained(seed);
+        let (style, folded) = WAYS[seed as usize % WAYS.len()];
+        let program = Program::new(subject.network.clone(), style).unwrap().fold_tables(folded);
+        let (program, parameters) = (Arc::new(program), &subject.parameters);
+        let cpu = Cpu::new(program.clone(), parameters, Level::detect(), Precision::F32);
+        let expected = subject.run(&program, &mut cpu.unwrap()).unwrap();
+        let Some(mut device) = load(&program, parameters) else { return };
+        let wanted = every_value(&subject.graph);
+        let plan = subject.plan(&program, &device, &wanted);
+        let (graph, schedule) = (&subject.graph, &subject.schedule);
+        let mini_batch = MiniBatch { program: &program, graph, schedule, wanted: &wanted };
+        let mut waves = waves(&program, &plan);
+        check_waves(&plan, &waves, &mini_batch).unwrap();
+        for _ in 0..3 {
+            assert!(subject.run(&program, &mut device).unwrap() == expected, "seed {seed}");
+        }
+        // A prologue that runs as soon as the value exists has no wave in which to look up its row.
+        let mut steps = plan.lookups.iter().map(|own| own.step as usize);
+        if let Some(prologue) = steps.find(|&step| !plan.steps[step].is_batch()) {
+            prologues += 1;
+            waves[prologue] -= 1;
+            check_waves(&plan, &waves, &mini_batch).unwrap_err();
+        }
+    }
+    assert!(prologues > 0);
 }
 
 /// A random cell with states of 64 or 80 elements, which may run as unit tiles, and calls of it.

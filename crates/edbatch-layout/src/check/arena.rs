@@ -31,6 +31,8 @@ pub(super) enum Owner {
 pub(super) enum Argument {
     /// The index of a table row.
     Row(u32),
+    /// The table row of the argmax of a record.
+    ArgMax(Source),
     /// The record of a node, or of a given value.
     Value(Source),
 }
@@ -39,6 +41,7 @@ impl fmt::Display for Argument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Row(row) => write!(f, "table row {row}"),
+            Self::ArgMax(source) => write!(f, "the row of the argmax of {}", Self::Value(*source)),
             Self::Value(Source::Given(index)) => write!(f, "given value {index}"),
             Self::Value(Source::Node(node)) => write!(f, "node {node}"),
         }

@@ -41,9 +41,7 @@ pub fn check_training(
     let at = |step: usize| move |what: String| PlanError { step: first + step, what };
     let end = plan.back.steps.len();
     let terms = Terms::new(mini_batch, has_gradient);
-    let claimed = vec![false; plan.back.rows.len()];
-    let replay =
-        Replay { plan: &plan.back, mini_batch, arena, operands: 0, claimed, hoisted: Vec::new() };
+    let replay = Replay::on(arena, &plan.back, mini_batch);
     let mut back = Back { replay, terms, plan };
     back.given(has_gradient).map_err(at(0))?;
     let batches: Vec<Batch<'_>> = mini_batch.schedule.batches().collect();

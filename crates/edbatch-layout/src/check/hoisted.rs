@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use edbatch_graph::{RecordId, Source};
+use edbatch_graph::{RecordId, Row, Source};
 
 use super::arena::{Argument, Owner};
 use super::{Checked, NOT_DIVIDED, Reading, Replay};
@@ -71,14 +71,21 @@ impl Replay<'_> {
         let rows = self.claim(start, step.calls as usize)?;
         let table = &program.network()[step.cell].tables()[table];
         let width = program.table_width(table);
+        // A step that looks rows up runs for all calls of its batch.
+        let once = !(start..start + step.calls).any(|entry| self.looked_up.contains_key(&entry));
         let hoisted = &mut self.hoisted[step.cell.index()];
-        rows.iter()
-            .map(|&at| match at / width {
-                row if at % width != 0 || row >= table.rows => {
+        (start..)
+            .zip(rows)
+            .map(|(entry, &at)| match (self.looked_up.get(&entry), at / width) {
+                (Some(&(source, 0, own)), _) if own == width => Ok(Argument::ArgMax(source)),
+                (Some(_), _) => Err(format!("looks up the row at {entry} elsewhere")),
+                (None, row) if at % width != 0 || row >= table.rows => {
                     Err(format!("hoists from {at}, which is not a row of the table"))
                 }
-                row if !hoisted.insert(row) => Err(format!("row {row} is hoisted twice")),
-                row => Ok(Argument::Row(row)),
+                (None, row) if once && !hoisted.insert(row) => {
+                    Err(format!("row {row} is hoisted twice"))
+                }
+                (None, row) => Ok(Argument::Row(row)),
             })
             .collect()
     }
@@ -130,7 +137,7 @@ impl Replay<'_> {
         }
         let rows = match (hoisted.from, operand) {
             (Base::Table(_), Operand::Hoisted { start }) => self.claim(start, calls)?.to_vec(),
-            (Base::Port(_), Operand::Span { first, stride }) => {
+            (_, Operand::Span { first, stride }) => {
                 self.span(reading.written.start, first, stride, calls)?
             }
             (_, other) => return Err(format!("expected rows of a prologue, got {other:?}")),
@@ -154,11 +161,10 @@ impl Replay<'_> {
             return Err(format!("expected rows of a folded table, got {operand:?}"));
         };
         let rows = self.claim(start, batch.nodes.len())?;
-        for (&got, &node) in rows.iter().zip(batch.nodes) {
-            let row = self.mini_batch.graph.rows(node)[folded.port];
-            if u64::from(got) != u64::from(folded.start) + u64::from(row) * u64::from(folded.stride)
-            {
-                return Err(format!("{node} reads folded tables at {got}, expected row {row}"));
+        for ((entry, &got), &node) in (start..).zip(rows).zip(batch.nodes) {
+            let row = self.mini_batch.graph.row(node, folded.port);
+            if !self.is_row((entry, got), row, (folded.start, folded.stride)) {
+                return Err(format!("{node} reads folded tables at {got}, expected {row:?}"));
             }
         }
         Ok(())
@@ -168,7 +174,10 @@ impl Replay<'_> {
     fn argument(&self, hoisted: &Hoisted, reading: &Reading<'_>, call: usize) -> Argument {
         let (graph, node) = (self.mini_batch.graph, reading.batch.nodes[call]);
         match hoisted.table() {
-            Some(table) => Argument::Row(graph.rows(node)[table]),
+            Some(table) => match graph.row(node, table) {
+                Row::Index(row) => Argument::Row(row),
+                Row::ArgMax(value) => Argument::ArgMax(value.source()),
+            },
             None => {
                 let port = hoisted.port().expect("a table or a port");
                 Argument::Value(graph.value(node, port).source())

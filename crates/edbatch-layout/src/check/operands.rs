@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use edbatch_graph::{Arity, Value};
+use edbatch_graph::{Arity, Row, Value};
 
 use super::arena::Owner;
 use super::{Checked, Reading, Replay};
@@ -20,19 +20,36 @@ impl<'a> Replay<'a> {
         let &MiniBatch { program, graph, .. } = self.mini_batch;
         let batch = reading.batch;
         let table = &program.network()[batch.kind].tables()[port];
-        let rows = match operand {
-            Operand::Table { start } => self.claim(start, batch.nodes.len())?,
+        let (start, rows) = match operand {
+            Operand::Table { start } => (start, self.claim(start, batch.nodes.len())?),
             Operand::Unread if !program.reads_table(batch.kind, port) => return Ok(()),
             other => return Err(format!("table {port}: expected rows of a table, got {other:?}")),
         };
-        let width = u64::from(program.table_width(table));
-        for (&got, &node) in rows.iter().zip(batch.nodes) {
-            let row = graph.rows(node)[port];
-            if u64::from(got) != u64::from(row) * width {
-                return Err(format!("{node} reads table {port} at {got}, expected row {row}"));
+        let width = program.table_width(table);
+        for ((entry, &got), &node) in (start..).zip(rows).zip(batch.nodes) {
+            let row = graph.row(node, port);
+            if !self.is_row((entry, got), row, (0, width)) {
+                return Err(format!("{node} reads table {port} at {got}, expected {row:?}"));
             }
         }
         Ok(())
+    }
+
+    /// Returns true if an entry of [`Plan::rows`](crate::Plan::rows), or its lookup, is the offset
+    /// of a row of a table that begins at `base`.
+    pub(super) fn is_row(
+        &self,
+        (entry, got): (u32, u32),
+        row: Row,
+        (base, width): (u32, u32),
+    ) -> bool {
+        match (row, self.looked_up.get(&entry)) {
+            (Row::Index(row), None) => {
+                u64::from(got) == u64::from(base) + u64::from(row) * u64::from(width)
+            }
+            (Row::ArgMax(value), Some(&lookup)) => lookup == (value.source(), base, width),
+            _ => false,
+        }
     }
 
     /// Checks the values that the calls read at a port.

@@ -131,6 +131,14 @@ impl Planner {
             });
             // Batches are in the order in which they run, so the last reader wins.
             of_nodes.for_each(|batch| self.spans[batch].last = index as u32);
+            if graph.looks_up() {
+                for value in batch.nodes.iter().flat_map(|&node| graph.looked_up(node)) {
+                    if let Source::Node(argument) = value.source() {
+                        let batch = self.batch_of[argument.index()] as usize;
+                        self.spans[batch].last = index as u32;
+                    }
+                }
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Groups batches of one kind whose prologues run as one step. If the prologue reads table rows,
-//! the group is all batches of the kind. If it reads values, the group is a batch and the next ones
-//! of its kind whose values are computed before that first batch runs.
+//! the group is all batches of the kind, but a batch that names a row by an argmax is a group of its
+//! own. If it reads values, the group is a batch and the next ones of its kind whose values are
+//! computed before that first batch runs.
 
 use std::ops::Range;
 
@@ -8,6 +9,7 @@ use edbatch_graph::{Kind, NodeId, Source};
 
 use super::MiniBatch;
 use crate::cell_plan::Base;
+use crate::distinct::looks_up;
 
 /// A batch with at least this number of calls never joins a group whose prologue reads values.
 const MIN_CALLS_ALONE: usize = 16;
@@ -23,6 +25,8 @@ pub(super) struct Group {
     batches: Range<usize>,
     /// The number of rows that the prologue computes.
     pub(super) rows: u32,
+    /// True if the batch names a row by an argmax. The prologue runs for each of its calls.
+    pub(super) looks_up: bool,
 }
 
 /// A batch's part of a group's prologue results.
@@ -75,15 +79,37 @@ impl Groups {
                 Some((Base::Port(port), _)) => {
                     self.join(mini_batch, kind, usize::from(port), batches, batch_of);
                 }
-                Some(_) if !batches.is_empty() => {
-                    let group = self.groups.len() as u32;
-                    for &batch in &self.batches[batches.clone()] {
-                        self.shares[batch as usize] = Some(Share { group, first_row: 0 });
-                    }
-                    self.groups.push(Group { kind, batches, rows: rows(kind) as u32 });
+                Some((Base::Table(table), _)) => {
+                    let rows = (usize::from(table), rows(kind) as u32);
+                    self.share_rows(mini_batch, kind, batches, rows);
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Makes a group of the batches of a kind whose prologue reads table rows, and one of each
+    /// batch that names a row by an argmax.
+    fn share_rows(
+        &mut self,
+        &MiniBatch { graph, schedule, .. }: &MiniBatch<'_>,
+        kind: Kind,
+        batches: Range<usize>,
+        (table, rows): (usize, u32),
+    ) {
+        let mut shared = None;
+        for index in batches.clone() {
+            let batch = schedule.batch(self.batches[index] as usize);
+            let looks_up = looks_up(graph, batch, table);
+            let mut group = |batches, rows| {
+                self.groups.push(Group { kind, batches, rows, looks_up });
+                self.groups.len() as u32 - 1
+            };
+            let group = match looks_up {
+                true => group(index..index + 1, batch.nodes.len() as u32),
+                false => *shared.get_or_insert_with(|| group(index..batches.end, rows)),
+            };
+            self.shares[self.batches[index] as usize] = Some(Share { group, first_row: 0 });
         }
     }
 
@@ -146,7 +172,8 @@ impl Groups {
                 self.shares[batch as usize] = Some(Share { group, first_row });
                 first_row += calls(batch) as u32;
             }
-            self.groups.push(Group { kind, batches: first..batches.start, rows: first_row });
+            let (batches, rows) = (first..batches.start, first_row);
+            self.groups.push(Group { kind, batches, rows, looks_up: false });
         }
     }
 

@@ -1,12 +1,12 @@
 //! Plans the operands of batches: a span if rows are at equal distances, else a list. A prologue is
 //! planned just before the first of the batches that share it, or that name one of its rows.
 
-use edbatch_graph::{Graph, NodeId};
+use edbatch_graph::{Batch, Graph, NodeId, Row};
 
 use super::groups::Share;
 use super::{ArenaTooLarge, MiniBatch, Planner, Progress};
 use crate::cell_plan::Base;
-use crate::plan::{Action, Operand, Plan, Step};
+use crate::plan::{Action, Lookup, Operand, Plan, Step, ValueRow};
 use crate::program::Signature;
 
 impl Planner {
@@ -95,6 +95,12 @@ impl Planner {
                 step(operand, group.rows, out);
             }
             Base::Port(_) => {}
+            _ if group.looks_up => {
+                let operand = Operand::Table { start: progress.rows as u32 };
+                progress.rows += u64::from(group.rows);
+                step(operand, group.rows, out);
+                self.look_up(mini_batch, batch, plan);
+            }
             _ => {
                 for block in self.distinct.blocks(kind, batch, self.block) {
                     let operand = Operand::Table { start: progress.rows as u32 };
@@ -104,6 +110,33 @@ impl Planner {
             }
         }
         Ok(())
+    }
+
+    /// Plans the lookups of the last step, which runs for the calls of a batch.
+    pub(super) fn look_up(&self, mini_batch: &MiniBatch<'_>, batch: usize, plan: &mut Plan) {
+        let &MiniBatch { program, graph, schedule, .. } = mini_batch;
+        let Batch { kind, nodes } = schedule.batch(batch);
+        let Plan { steps, operands, given, lookups, .. } = plan;
+        let step = steps.len() - 1;
+        for (index, operand) in operands[steps[step].operands as usize..].iter().enumerate() {
+            let (start, table, base, width) = match *operand {
+                Operand::Table { start } => {
+                    (start, index, 0, program.table_width(&program.network()[kind].tables()[index]))
+                }
+                Operand::Folded { start } => {
+                    let folded = program.folded(kind).expect("it reads a folded table");
+                    (start, folded.port, folded.start, folded.stride)
+                }
+                _ => continue,
+            };
+            for (entry, &node) in (start..).zip(nodes) {
+                if let Row::ArgMax(value) = graph.row(node, table) {
+                    let record = graph.record_of(value).expect("a value of the graph");
+                    let value = ValueRow { record, start: self.row(value, given) };
+                    lookups.push(Lookup { step: step as u32, value, entry, base, width });
+                }
+            }
+        }
     }
 
     /// Plans the operand that locates a batch's prologue results, hoisted or folded, if it reads
@@ -126,7 +159,7 @@ impl Planner {
             return Action::Call;
         };
         plan.operands.push(match from {
-            Base::Port(_) => {
+            _ if matches!(from, Base::Port(_)) || self.groups.of(group).looks_up => {
                 let start = self.spans[schedule_len + group as usize].start as u32;
                 Operand::Span { first: start + first_row * stride, stride }
             }

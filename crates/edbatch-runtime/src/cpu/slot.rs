@@ -1,7 +1,7 @@
 //! The memory of a slot, in which a plan runs step by step.
 
 use edbatch_graph::RecordId;
-use edbatch_layout::{LINE, Plan, Program, Step, ValueRow, Want};
+use edbatch_layout::{LINE, Lookup, Plan, Program, Step, ValueRow, Want};
 
 use super::load::Loaded;
 use super::tile::Job;
@@ -45,13 +45,27 @@ impl Slot {
         mut workers: Option<&mut ClaimedPool<'_>>,
     ) {
         self.place(shared.loaded, part.plan, &part.given);
+        let mut looked_up = (!part.plan.lookups.is_empty()).then(|| part.plan.clone());
         for step in 0..part.plan.steps.len() {
             if !shared.cancel.allows(part.plan, step) {
                 return;
             }
-            self.execute(shared, part.plan, step, worker, workers.as_deref_mut());
+            if let Some(plan) = &mut looked_up {
+                self.look_up(shared.loaded, plan, step);
+            }
+            let plan = looked_up.as_ref().unwrap_or(part.plan);
+            self.execute(shared, plan, step, worker, workers.as_deref_mut());
         }
         self.collect(shared.loaded, part.plan);
+    }
+
+    /// Writes the offsets of the table rows that a step looks up.
+    fn look_up(&self, loaded: &Loaded, plan: &mut Plan, step: usize) {
+        let own = plan.lookups_of(step).iter();
+        let largest = own.map(|own| (*own, largest(loaded, &self.arena, own.value).index));
+        for (Lookup { entry, base, width, .. }, index) in largest.collect::<Vec<_>>() {
+            plan.rows[entry as usize] = base + width * index;
+        }
     }
 
     /// Writes the given values into the arena.
@@ -100,10 +114,6 @@ impl Slot {
     fn collect(&mut self, loaded: &Loaded, plan: &Plan) {
         self.arg_max.clear();
         for (index, &(row, want)) in plan.wanted.iter().enumerate() {
-            let fields = || {
-                let places = fields(&loaded.program, row);
-                places.map(|(start, width)| &self.arena[start..][..width])
-            };
             match want {
                 Want::Elements => {}
                 Want::Store(line) => {
@@ -112,19 +122,8 @@ impl Slot {
                     to.copy_from_slice(&self.arena[row.start as usize..][..stride]);
                 }
                 Want::ArgMax => {
-                    let mut fields = fields();
-                    let (first, second) = (fields.next().unwrap_or_default(), fields.next());
-                    let largest = match second {
-                        // No copy for the common case, such as the scores of a large vocabulary.
-                        None => arg_max(loaded.level, first),
-                        Some(second) => {
-                            let all: Vec<&[f32]> =
-                                [first, second].into_iter().chain(fields).collect();
-                            arg_max(loaded.level, &all.concat())
-                        }
-                    };
                     self.arg_max.resize(index, ArgMax::default());
-                    self.arg_max.push(largest);
+                    self.arg_max.push(largest(loaded, &self.arena, row));
                 }
             }
         }
@@ -192,6 +191,20 @@ impl Slot {
             let (out, after) = rest.split_at_mut(tile.len() * stride);
             rest = after;
             job.run(tile, out, &mut workspace, workers.as_deref_mut());
+        }
+    }
+}
+
+/// Returns the largest element of a row of the arena.
+fn largest(loaded: &Loaded, arena: &[f32], row: ValueRow) -> ArgMax {
+    let mut fields = fields(&loaded.program, row).map(|(start, width)| &arena[start..][..width]);
+    let (first, second) = (fields.next().unwrap_or_default(), fields.next());
+    match second {
+        // No copy for the common case, such as the scores of a large vocabulary.
+        None => arg_max(loaded.level, first),
+        Some(second) => {
+            let all: Vec<&[f32]> = [first, second].into_iter().chain(fields).collect();
+            arg_max(loaded.level, &all.concat())
         }
     }
 }

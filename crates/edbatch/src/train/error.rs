@@ -35,7 +35,8 @@ pub enum TrainError {
         /// The reason.
         error: InputError,
     },
-    /// An input awaits a computed value, so its graph depends on the weights.
+    /// An input awaits a computed value, or names the row of an argmax, so its graph depends on the
+    /// weights.
     #[error(
         "input {input} awaits a computed value, which has no gradient: train translators with \
          Stop::Forced"

@@ -21,6 +21,7 @@ pub(super) fn wire<M: Model>(
     let polled = pin!(model.build(&build, input)).poll(&mut Context::from_waker(Waker::noop()));
     match polled {
         Poll::Pending => Err(TrainError::Awaits { input: index }),
+        _ if graph.borrow().looks_up() => Err(TrainError::Awaits { input: index }),
         Poll::Ready(Err(error)) => {
             Err(TrainError::Input { input: index, error: InputError::Build(error) })
         }

@@ -7,6 +7,7 @@ mod arg_max;
 mod bf16;
 mod cell_parts;
 mod cell_styles;
+mod chains;
 mod circles;
 mod compiled;
 mod curves;

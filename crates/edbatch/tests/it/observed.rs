@@ -60,6 +60,10 @@ impl<F: FnMut(&[Part<'_>]) + Send + Sync> Backend for Observed<F> {
         self.backend.training()
     }
 
+    fn chain(&self) -> usize {
+        self.backend.chain()
+    }
+
     fn division(&self) -> Option<PartLimits> {
         self.limits
     }
