@@ -226,7 +226,7 @@ where
         for part in parts {
             let mut live = 0;
             let unrolled =
-                unroll(self.engine.model(), &inputs[part]).expect("sets fit their models");
+                unroll(self.engine.model(), &inputs[part], 1).expect("sets fit their models");
             // The graphs of a part run one by one, so the largest determines the memory.
             for Unrolled { graph, wanted } in unrolled {
                 scheduler.schedule(&graph, &mut schedule);
@@ -245,7 +245,7 @@ where
             live_of_parts.push(live);
         }
         work.counts = count.counts();
-        let whole = unroll(self.engine.model(), inputs).expect("sets fit their models");
+        let whole = unroll(self.engine.model(), inputs, 1).expect("sets fit their models");
         work.bound = whole.iter().map(|whole| lower_bound(&whole.graph) as u64).sum();
         // Each thread holds one part at a time.
         live_of_parts.sort_unstable_by(|a, b| b.cmp(a));

@@ -20,11 +20,17 @@ pub struct Unrolled {
     pub wanted: Vec<Value>,
 }
 
-/// Builds all graphs of a mini-batch: one, unless instances await values.
-pub fn unroll<M: Model>(model: &M, inputs: &[M::Input]) -> Result<Vec<Unrolled>, BuildError> {
+/// Builds all graphs of a mini-batch: one, unless instances await values. A graph has at most
+/// `chain` steps of a decoder.
+pub fn unroll<M: Model>(
+    model: &M,
+    inputs: &[M::Input],
+    chain: usize,
+) -> Result<Vec<Unrolled>, BuildError> {
     let graph = RefCell::new(Graph::new(model.network().clone()));
     let mailboxes: Vec<RefCell<Mailbox>> = inputs.iter().map(|_| RefCell::default()).collect();
-    let builds: Vec<Build<'_>> = mailboxes.iter().map(|m| Build::new(&graph, m)).collect();
+    let builds: Vec<Build<'_>> =
+        mailboxes.iter().map(|m| Build::new(&graph, m).with_chain(chain)).collect();
     let wirings = inputs.iter().zip(&builds).map(|(input, build)| model.build(build, input));
     let mut wirings: Vec<_> = wirings.map(|wiring| Some(Box::pin(wiring))).collect();
     let mut unrolled = Vec::new();

@@ -60,7 +60,12 @@ pub trait Workload {
     fn work(&self) -> Vec<usize>;
 
     /// Builds the graphs of a mini-batch.
-    fn unroll(&self, part: Part, mini_batch: MiniBatch) -> Vec<Unrolled>;
+    fn unroll(&self, part: Part, mini_batch: MiniBatch) -> Vec<Unrolled> {
+        self.unroll_in_chains(part, mini_batch, 1)
+    }
+
+    /// Builds the graphs of a mini-batch, with at most `chain` steps of a decoder in each.
+    fn unroll_in_chains(&self, part: Part, mini_batch: MiniBatch, chain: usize) -> Vec<Unrolled>;
 
     /// Makes a contestant for mini-batches of the test part.
     fn contestant(
@@ -132,8 +137,8 @@ where
         self.test.iter().map(|input| self.model.work(input)).collect()
     }
 
-    fn unroll(&self, part: Part, mini_batch: MiniBatch) -> Vec<Unrolled> {
-        unroll(&self.model, &mini_batch.of(self.part(part))).expect("sets fit their models")
+    fn unroll_in_chains(&self, part: Part, mini_batch: MiniBatch, chain: usize) -> Vec<Unrolled> {
+        unroll(&self.model, &mini_batch.of(self.part(part)), chain).expect("sets fit their models")
     }
 
     fn contestant(

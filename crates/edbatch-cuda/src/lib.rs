@@ -83,6 +83,7 @@ mod weights;
 #[cfg(test)]
 mod tests;
 
+pub use backend::CHAIN;
 pub use binary::ResourceUsage;
 pub use check_waves::{check_training_waves, check_waves};
 pub use command_list::{CommandList, CopyJob};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use edbatch_cuda::{CommandList, CudaOptions, DeviceModel, Prediction, TrainingModel};
+use edbatch_cuda::{CHAIN, CommandList, CudaOptions, DeviceModel, Prediction, TrainingModel};
 use edbatch_graph::{Schedule, training_network};
 use edbatch_layout::{self as layout, Lifetimes, Plan, Planner, Program, TrainingPlan, Want};
 use edbatch_policy::Scheduler;
@@ -71,7 +71,7 @@ fn mini_batches(
     let (mut commands, mut all) = (CommandList::default(), Prediction::default());
     let count = (INSTANCES / batch).clamp(1, MAX);
     for own in MiniBatch::spread(workload.instances(Part::Test), batch, count) {
-        for Unrolled { graph, wanted } in workload.unroll(Part::Test, own) {
+        for Unrolled { graph, wanted } in workload.unroll_in_chains(Part::Test, own, CHAIN) {
             scheduler.schedule(&graph, &mut schedule);
             let wanted: Vec<_> = wanted.into_iter().map(|value| (value, Want::Elements)).collect();
             let (program, graph, schedule) = (&program, &graph, &schedule);

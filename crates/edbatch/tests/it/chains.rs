@@ -161,7 +161,7 @@ fn equal_scores_choose_the_first_word_in_chains_too() {
         let options = EngineOptions::new().chain(chain);
         let mut engine = Engine::with_options(model.clone(), parameters.clone(), options).unwrap();
         let options = RunOptions::new();
-        let words = engine.run_each_arg_max(&[sentence.clone()], &options).unwrap();
+        let words = engine.run_each_arg_max(std::slice::from_ref(&sentence), &options).unwrap();
         assert_eq!(words, [Ok(vec![0; 12])], "chains of {chain}");
     }
 }
@@ -267,7 +267,7 @@ fn a_wrong_lookup_is_an_error_of_check() {
             with(&|own| own.value.start += 16, "another value");
             with(&|own| own.value.start = u32::MAX, "no value");
             with(&|own| own.value.record.0 ^= 1, "another record");
-            wrong(&|plan| drop(plan.lookups.remove(index)), "a missing lookup");
+            wrong(&|plan| _ = plan.lookups.remove(index), "a missing lookup");
             wrong(&|plan| plan.lookups.insert(index, plan.lookups[index]), "a second lookup");
         }
     }
