@@ -25,6 +25,15 @@ fn an_emulated_device_gives_the_bytes_of_the_cpu() {
         let got = scratch.ok(&[&device[..], &["--policy", policy]].concat());
         assert!(got == expected, "{policy}: other bytes");
     }
+    // A device runs steps of two calls in chains, of which those after an end are dropped.
+    let statistics = |words: &[&str]| {
+        scratch.ok(&[words, &["--output", "@out", "--stats", "@stats"]].concat());
+        let stats = scratch.json("stats");
+        ["graphs", "nodes", "dropped_steps"].map(|count| stats[count].as_u64().unwrap())
+    };
+    let (cpu, device) = (statistics(&["infer", "@model"]), statistics(&device));
+    assert!(cpu[2] == 0 && device[0] < cpu[0], "{cpu:?} {device:?}");
+    assert_eq!(device[1] - cpu[1], 2 * device[2]);
 }
 
 /// Twenty steps of each epoch, with dropout and clipping: weights and checkpoints have the bytes of
