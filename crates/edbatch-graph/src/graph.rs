@@ -9,9 +9,7 @@ use std::sync::Arc;
 
 use crate::call::{self, Node, Signatures};
 use crate::id::Generation;
-use crate::{
-    Arguments, CallError, CallErrorReason, Dag, Kind, Network, NodeId, RecordId, Source, Value,
-};
+use crate::{Arguments, CallError, CallErrorReason, Dag, Kind, Network, NodeId, RecordId, Value};
 pub use append::Appended;
 pub use mark::Mark;
 use row::LOOKS_UP;
@@ -336,15 +334,9 @@ impl fmt::Display for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for node in (0..self.nodes()).map(NodeId::new) {
             write!(f, "{node} = {}(", self.network[self.kind(node)].name())?;
-            let name = |value: Value| match value.source() {
-                Source::Node(node) => node.to_string(),
-                Source::Given(index) => format!("g{index}"),
-            };
-            let rows = (0..self.rows(node).len()).map(|table| match self.row(node, table) {
-                Row::Index(row) => format!("#{row}"),
-                Row::ArgMax(value) => format!("#argmax {}", name(value)),
-            });
-            let values = self.values(node).map(name);
+            let tables = 0..self.rows(node).len();
+            let rows = tables.map(|table| format!("#{}", self.row(node, table)));
+            let values = self.values(node).map(|value| value.source().to_string());
             let arguments: Vec<String> = rows.chain(values).collect();
             writeln!(f, "{})", arguments.join(", "))?;
         }

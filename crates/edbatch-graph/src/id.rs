@@ -198,3 +198,13 @@ pub enum Source {
     /// A given value: its index in [`Graph::given`](crate::Graph::given).
     Given(usize),
 }
+
+/// `n2` or `g0`.
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node(node) => node.fmt(f),
+            Self::Given(index) => write!(f, "g{index}"),
+        }
+    }
+}

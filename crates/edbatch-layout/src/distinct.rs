@@ -3,7 +3,7 @@
 use std::hint::select_unpredictable;
 use std::ops::Range;
 
-use edbatch_graph::{Batch, Graph, Kind, Row};
+use edbatch_graph::{Batch, Kind, Row};
 
 use crate::cell_plan::Base;
 use crate::plan::{Action, Operand, Plan};
@@ -72,7 +72,7 @@ impl Distinct {
         for (batch, named) in schedule.batches().zip(&mut self.named) {
             let TableRows { port, width, seen, rows, .. } = &mut self.tables[batch.kind.index()];
             let mut count = rows.len();
-            let own = port.filter(|&port| !looks_up(graph, batch, port));
+            let own = port.filter(|&port| !graph.look_up(batch.nodes, port));
             let Some(port) = own else { continue };
             rows.resize(count + batch.nodes.len(), 0);
             self.numbers.extend(batch.nodes.iter().map(|&node| {
@@ -126,7 +126,8 @@ impl Distinct {
             if !step.is_batch() {
                 let Some(port) = hoisted.port else { continue };
                 let next = *batches.peek().expect("a prologue precedes a batch");
-                if looks_up(graph, next, port) {
+                if graph.look_up(next.nodes, port) {
+                    // The prologue runs for this batch alone, and for each call.
                     table_rows(mini_batch, next, &operands[step.operands as usize..], rows);
                     continue;
                 }
@@ -193,11 +194,4 @@ fn table_rows(
             }
         }
     }
-}
-
-/// Returns true if a call of a batch names a row of a table by an argmax. Then the prologue of the
-/// table runs for this batch alone, and for each call.
-pub(crate) fn looks_up(graph: &Graph, batch: Batch<'_>, table: usize) -> bool {
-    let names = |&node| matches!(graph.row(node, table), Row::ArgMax(_));
-    graph.looks_up() && batch.nodes.iter().any(names)
 }

@@ -1,5 +1,7 @@
 //! Rows of tables that calls name: by an index, or by the argmax of a value of the same graph.
 
+use std::fmt;
+
 use super::Graph;
 use crate::{CallError, CallErrorReason, Kind, NodeId, Value};
 
@@ -12,6 +14,16 @@ pub enum Row {
     /// fields of its record one after another. The backend looks it up. NaN is never the largest;
     /// of equal elements the first is.
     ArgMax(Value),
+}
+
+/// `7` or `argmax n2`.
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Index(index) => index.fmt(f),
+            Self::ArgMax(value) => write!(f, "argmax {}", value.source()),
+        }
+    }
 }
 
 impl From<u32> for Row {
@@ -106,6 +118,13 @@ impl Graph {
     #[must_use]
     pub fn looks_up(&self) -> bool {
         self.looks_up
+    }
+
+    /// Returns true if one of these calls names a row of a table by an argmax.
+    #[must_use]
+    pub fn look_up(&self, calls: &[NodeId], table: usize) -> bool {
+        let names = |&node| matches!(self.row(node, table), Row::ArgMax(_));
+        self.looks_up && calls.iter().any(names)
     }
 
     /// Returns the row of a table that a call names.

@@ -164,7 +164,7 @@ impl Replay<'_> {
         for ((entry, &got), &node) in (start..).zip(rows).zip(batch.nodes) {
             let row = self.mini_batch.graph.row(node, folded.port);
             if !self.is_row((entry, got), row, (folded.start, folded.stride)) {
-                return Err(format!("{node} reads folded tables at {got}, expected {row:?}"));
+                return Err(format!("{node} reads folded tables at {got}, expected row {row}"));
             }
         }
         Ok(())

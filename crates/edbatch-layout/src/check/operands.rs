@@ -29,7 +29,7 @@ impl<'a> Replay<'a> {
         for ((entry, &got), &node) in (start..).zip(rows).zip(batch.nodes) {
             let row = graph.row(node, port);
             if !self.is_row((entry, got), row, (0, width)) {
-                return Err(format!("{node} reads table {port} at {got}, expected {row:?}"));
+                return Err(format!("{node} reads table {port} at {got}, expected row {row}"));
             }
         }
         Ok(())

@@ -9,7 +9,6 @@ use edbatch_graph::{Kind, NodeId, Source};
 
 use super::MiniBatch;
 use crate::cell_plan::Base;
-use crate::distinct::looks_up;
 
 /// A batch with at least this number of calls never joins a group whose prologue reads values.
 const MIN_CALLS_ALONE: usize = 16;
@@ -100,7 +99,7 @@ impl Groups {
         let mut shared = None;
         for index in batches.clone() {
             let batch = schedule.batch(self.batches[index] as usize);
-            let looks_up = looks_up(graph, batch, table);
+            let looks_up = graph.look_up(batch.nodes, table);
             let mut group = |batches, rows| {
                 self.groups.push(Group { kind, batches, rows, looks_up });
                 self.groups.len() as u32 - 1
