@@ -11,6 +11,7 @@ mod training;
 mod update;
 
 use std::error::Error;
+use std::ops::Range;
 use std::sync::Arc;
 
 use edbatch_graph::Network;
@@ -173,6 +174,8 @@ pub struct Outputs<'a> {
     elements: Elements<'a>,
     /// For each wanted value: its largest element, if wanted as [`Want::ArgMax`].
     arg_max: &'a [ArgMax],
+    /// The threads that share large copies.
+    pool: Option<&'a ThreadPool>,
 }
 
 /// The host memory that holds the elements of wanted values.
@@ -194,7 +197,7 @@ impl<'a> Outputs<'a> {
         arena: &'a [f32],
         arg_max: &'a [ArgMax],
     ) -> Self {
-        Self { program, plan, elements: Elements::Arena(arena), arg_max }
+        Self { program, plan, elements: Elements::Arena(arena), arg_max, pool: None }
     }
 
     /// Creates outputs that were copied from a device: the concatenated elements of the wanted
@@ -206,7 +209,25 @@ impl<'a> Outputs<'a> {
         (elements, starts): (&'a [f32], &'a [usize]),
         arg_max: &'a [ArgMax],
     ) -> Self {
-        Self { program, plan, elements: Elements::Packed(elements, starts), arg_max }
+        let elements = Elements::Packed(elements, starts);
+        Self { program, plan, elements, arg_max, pool: None }
+    }
+
+    /// Lets the outputs use the threads of a pool whenever no other task has claimed them.
+    #[must_use]
+    pub(crate) fn with_pool(self, pool: Option<&'a ThreadPool>) -> Self {
+        Self { pool, ..self }
+    }
+
+    /// Appends wanted values to `rows`, a row for each.
+    ///
+    /// # Errors
+    /// If memory for them cannot be allocated.
+    ///
+    /// # Panics
+    /// Like [`fields`](Self::fields).
+    pub fn append(&self, wanted: Range<usize>, rows: &mut Rows) -> Result<(), OutOfMemory> {
+        rows.try_extend(wanted.len(), |row| self.fields(wanted.start + row), self.pool)
     }
 
     /// Returns the elements of a wanted value, a slice for each field.

@@ -230,7 +230,7 @@ impl Backend for Cpu {
 
     fn outputs<'a>(&'a self, slot: usize, plan: &'a Plan) -> Outputs<'a> {
         let Slot { arena, arg_max, .. } = &self.slots[slot];
-        Outputs::new(&self.loaded.program, plan, arena, arg_max)
+        Outputs::new(&self.loaded.program, plan, arena, arg_max).with_pool(self.pool.as_ref())
     }
 
     fn reserve_store(&mut self, slot: usize, lines: usize) -> Result<(), BackendError> {

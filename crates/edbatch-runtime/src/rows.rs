@@ -1,6 +1,16 @@
 //! Rows of elements: outputs, given values and their gradients.
 
-use crate::kernels::{OutOfMemory, try_reserve_huge};
+use std::mem;
+
+use smallvec::SmallVec;
+
+use crate::ThreadPool;
+use crate::kernels::{OutOfMemory, extend_in_pieces, try_reserve_huge};
+
+/// Minimum number of elements that threads copy together, and about how many a thread copies at
+/// a time.
+const MIN_SHARED: usize = 1 << 18;
+const PIECE: usize = 1 << 15;
 
 /// The outputs of one input: a list of rows of f32, one per emitted value, in the order of
 /// emission.
@@ -44,6 +54,12 @@ impl Rows {
     /// Returns all rows, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[f32]> {
         (0..self.len()).map(|index| self.row(index))
+    }
+
+    /// Returns the elements of all rows, one row after another.
+    #[must_use]
+    pub fn elements(&self) -> &[f32] {
+        &self.elements
     }
 
     /// Returns the elements of all rows, one row after another, and the end of each row in them.
@@ -94,6 +110,45 @@ impl Rows {
     pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<f32>)) {
         write(&mut self.elements);
         self.ends.push(self.elements.len());
+    }
+
+    /// Appends a number of rows, each of them the fields that `fields` returns for its index. The
+    /// threads of a pool that nobody has claimed share the copies of many elements.
+    ///
+    /// # Errors
+    /// If the system is out of memory.
+    pub(crate) fn try_extend<'a, F: Iterator<Item = &'a [f32]>>(
+        &mut self,
+        rows: usize,
+        fields: impl Fn(usize) -> F + Sync,
+        pool: Option<&ThreadPool>,
+    ) -> Result<(), OutOfMemory> {
+        let Self { elements, ends } = self;
+        ends.try_reserve(rows).map_err(|_| OutOfMemory { bytes: 8 * rows as u64 })?;
+        let (first, start) = (ends.len(), elements.len());
+        let mut end = start;
+        ends.extend((0..rows).map(|row| {
+            end += fields(row).map(<[f32]>::len).sum::<usize>();
+            end
+        }));
+        let reserved = try_reserve_huge(elements, end - start);
+        reserved.inspect_err(|_| ends.truncate(first))?;
+        let mut workers = pool.filter(|_| end - start >= MIN_SHARED).and_then(ThreadPool::claim);
+        // Rows of a piece, all of them without threads.
+        let each = match workers {
+            Some(_) => (PIECE * rows / (end - start)).max(1),
+            None => rows.max(1),
+        };
+        let mut from = start;
+        let last = ends[first..].chunks(each).map(|rows| rows[rows.len() - 1]);
+        let lens: SmallVec<[usize; 1]> =
+            last.map(|end| end - mem::replace(&mut from, end)).collect();
+        let slices = |piece| (piece * each..rows.min((piece + 1) * each)).flat_map(&fields);
+        extend_in_pieces(elements, &lens, slices, |pieces, write| match &mut workers {
+            Some(workers) => workers.share(pieces.into_iter(), |_, piece| write(piece)),
+            None => pieces.into_iter().for_each(write),
+        });
+        Ok(())
     }
 
     /// Like [`push_with`](Self::push_with), but appends nothing if `write` fails.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use edbatch_layout::Want;
 use edbatch_runtime::BackendError;
-use edbatch_runtime::kernels::{ArgMax, OutOfMemory};
+use edbatch_runtime::kernels::ArgMax;
 
 use crate::{InputError, Rows};
 
@@ -16,23 +16,15 @@ pub(crate) trait Output: Default + Send {
     /// The use of emitted values: their elements, or the index of the largest one.
     const WANT: Want;
 
-    /// Appends the output for the wanted value at position `wanted`.
+    /// Appends the outputs for the wanted values at these positions.
     ///
     /// # Errors
-    /// If memory for it cannot be allocated.
-    fn append(&mut self, results: &impl Results, wanted: usize) -> Result<(), BackendError>;
+    /// If memory for them cannot be allocated.
+    fn append(&mut self, results: &impl Results, wanted: Range<usize>) -> Result<(), BackendError>;
 
-    /// Reserves memory for the outputs of wanted values that will be appended.
-    ///
-    /// # Errors
-    /// If memory cannot be allocated.
-    fn reserve(&mut self, _: &impl Results, _: Range<usize>) -> Result<(), BackendError> {
-        Ok(())
-    }
-
-    /// Returns the index of the last output if the wanted value at position `wanted`, from which it
-    /// was appended, has an element that is not finite.
-    fn not_finite(&self, results: &impl Results, wanted: usize) -> Option<usize>;
+    /// Returns the index of the first output with an element that is not finite, among the last
+    /// ones, which were appended from these wanted values.
+    fn not_finite(&self, results: &impl Results, wanted: Range<usize>) -> Option<usize>;
 
     /// Removes all outputs and keeps the memory.
     fn clear(&mut self);
@@ -42,23 +34,13 @@ pub(crate) trait Output: Default + Send {
 impl Output for Rows {
     const WANT: Want = Want::Elements;
 
-    fn append(&mut self, results: &impl Results, wanted: usize) -> Result<(), BackendError> {
-        self.try_push_with(|elements| results.append(wanted, elements))
+    fn append(&mut self, results: &impl Results, wanted: Range<usize>) -> Result<(), BackendError> {
+        results.append_rows(wanted, self)
     }
 
-    fn reserve(
-        &mut self,
-        results: &impl Results,
-        wanted: Range<usize>,
-    ) -> Result<(), BackendError> {
-        let elements = wanted.clone().map(|wanted| results.elements(wanted)).sum();
-        self.try_reserve(wanted.len(), elements)
-            .map_err(|OutOfMemory { bytes }| BackendError::Memory { what: OUTPUT_ROWS, bytes })
-    }
-
-    fn not_finite(&self, _: &impl Results, _: usize) -> Option<usize> {
-        let last = self.len() - 1;
-        self.row(last).iter().any(|element| !element.is_finite()).then_some(last)
+    fn not_finite(&self, _: &impl Results, wanted: Range<usize>) -> Option<usize> {
+        let is_finite = |row| self.row(row).iter().all(|element| element.is_finite());
+        (self.len() - wanted.len()..self.len()).find(|&row| !is_finite(row))
     }
 
     fn clear(&mut self) {
@@ -70,13 +52,14 @@ impl Output for Rows {
 impl Output for Vec<u32> {
     const WANT: Want = Want::ArgMax;
 
-    fn append(&mut self, results: &impl Results, wanted: usize) -> Result<(), BackendError> {
-        self.push(results.arg_max(wanted).index);
+    fn append(&mut self, results: &impl Results, wanted: Range<usize>) -> Result<(), BackendError> {
+        self.extend(wanted.map(|wanted| results.arg_max(wanted).index));
         Ok(())
     }
 
-    fn not_finite(&self, results: &impl Results, wanted: usize) -> Option<usize> {
-        (!results.arg_max(wanted).is_finite).then_some(self.len() - 1)
+    fn not_finite(&self, results: &impl Results, wanted: Range<usize>) -> Option<usize> {
+        let mut outputs = (self.len() - wanted.len()..).zip(wanted);
+        Some(outputs.find(|&(_, wanted)| !results.arg_max(wanted).is_finite)?.0)
     }
 
     fn clear(&mut self) {
@@ -101,16 +84,20 @@ impl<O, F: FnMut(usize, Result<&mut O, InputError>)> Sink<O> for F {
 
 /// The wanted values of a graph that has run.
 pub(crate) trait Results {
-    /// Returns the number of elements of a wanted value, or 0 if it is not known before.
-    fn elements(&self, _wanted: usize) -> usize {
-        0
-    }
-
     /// Appends the elements of a wanted value, field after field.
     ///
     /// # Errors
     /// If memory for them cannot be allocated.
     fn append(&self, wanted: usize, elements: &mut Vec<f32>) -> Result<(), BackendError>;
+
+    /// Appends wanted values, a row for each.
+    ///
+    /// # Errors
+    /// If memory for them cannot be allocated.
+    fn append_rows(&self, wanted: Range<usize>, rows: &mut Rows) -> Result<(), BackendError> {
+        let mut wanted = wanted;
+        wanted.try_for_each(|wanted| rows.try_push_with(|row| self.append(wanted, row)))
+    }
 
     /// Returns the index of the largest element of a wanted value, and whether all are finite.
     fn arg_max(&self, wanted: usize) -> ArgMax;

@@ -4,7 +4,7 @@
 use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::mem;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
@@ -13,7 +13,7 @@ use edbatch_graph::{Dag, Graph, Value};
 use edbatch_layout::{Plan, Program, Want};
 use edbatch_models::{Build, BuildError, Mailbox, Model};
 use edbatch_policy::{AnyPolicy, Scheduler};
-use edbatch_runtime::kernels::ArgMax;
+use edbatch_runtime::kernels::{ArgMax, OutOfMemory};
 use edbatch_runtime::{
     Backend, BackendError, Given, GivenPlace, Outputs, Part, Rows, StoredRow, ThreadPool, span,
 };
@@ -303,10 +303,6 @@ async fn wire<M: Model, I: Borrow<M::Input>>(
 }
 
 impl Results for Outputs<'_> {
-    fn elements(&self, wanted: usize) -> usize {
-        self.fields(wanted).map(<[f32]>::len).sum()
-    }
-
     fn append(&self, wanted: usize, elements: &mut Vec<f32>) -> Result<(), BackendError> {
         for field in self.fields(wanted) {
             elements.try_reserve(field.len()).map_err(|_| BackendError::Memory {
@@ -316,6 +312,11 @@ impl Results for Outputs<'_> {
             elements.extend_from_slice(field);
         }
         Ok(())
+    }
+
+    fn append_rows(&self, wanted: Range<usize>, rows: &mut Rows) -> Result<(), BackendError> {
+        Outputs::append(self, wanted, rows)
+            .map_err(|OutOfMemory { bytes }| BackendError::Memory { what: OUTPUT_ROWS, bytes })
     }
 
     fn arg_max(&self, wanted: usize) -> ArgMax {

@@ -199,12 +199,9 @@ where
                 emitted.end -= indices.len() - kept;
                 indices.truncate(kept);
             }
-            output.reserve(results, emitted.clone())?;
-            for wanted in emitted {
-                output.append(results, wanted)?;
-                if self.only_finite && not_finite.is_none() {
-                    *not_finite = output.not_finite(results, wanted);
-                }
+            output.append(results, emitted.clone())?;
+            if self.only_finite && not_finite.is_none() {
+                *not_finite = output.not_finite(results, emitted);
             }
             let elements = |wanted| {
                 let mut elements = Vec::new();

@@ -1,7 +1,11 @@
 //! The memory of a slot, in which a plan runs step by step.
 
+use std::mem;
+
 use edbatch_graph::RecordId;
 use edbatch_layout::{LINE, Lookup, Plan, Program, Step, ValueRow, Want};
+
+use smallvec::SmallVec;
 
 use super::load::Loaded;
 use super::tile::Job;
@@ -17,6 +21,9 @@ use crate::{BackendError, Given, GivenPlace, Part, StoredRow, span};
 /// Minimum number of rows per thread if threads share the tiles of a batch. With fewer rows,
 /// threads share the columns of each product.
 const MIN_ROWS: usize = 2;
+
+/// The number of rows that a thread copies at a time.
+const PIECE: usize = 1 << 9;
 
 /// The number of stored rows from a row that is copied to the one that is prefetched.
 const AHEAD: usize = 8;
@@ -44,7 +51,7 @@ impl Slot {
         worker: usize,
         mut workers: Option<&mut ClaimedPool<'_>>,
     ) {
-        self.place(shared.loaded, part.plan, &part.given);
+        self.place(shared.loaded, part.plan, &part.given, workers.as_deref_mut());
         let mut looked_up = (!part.plan.lookups.is_empty()).then(|| part.plan.clone());
         for step in 0..part.plan.steps.len() {
             if !shared.cancel.allows(part.plan, step) {
@@ -68,17 +75,23 @@ impl Slot {
         }
     }
 
-    /// Writes the given values into the arena.
-    fn place(&mut self, loaded: &Loaded, plan: &Plan, given: &Given<'_>) {
+    /// Writes the given values into the arena. Workers, if any, share large copies.
+    fn place(
+        &mut self,
+        loaded: &Loaded,
+        plan: &Plan,
+        given: &Given<'_>,
+        workers: Option<&mut ClaimedPool<'_>>,
+    ) {
         let program = &loaded.program;
         let Self { arena, store, .. } = self;
         let (initial, others) = plan.given.split_at(given.initial.len());
         for (&row, elements) in initial.iter().zip(given.initial.iter()) {
             place(arena, program, row, elements);
         }
-        assert!(given.places.len() <= others.len(), "the plan has a row for every place");
+        let (placed, rest) = others.split_at(given.places.len());
         let mut host = given.host;
-        for (index, (&row, at)) in others.iter().zip(given.places_of(plan)).enumerate() {
+        for (index, (&row, &at)) in placed.iter().zip(given.places).enumerate() {
             let GivenPlace::Stored(line) = at else {
                 host = place(arena, program, row, host);
                 continue;
@@ -90,7 +103,7 @@ impl Slot {
             let from = stored(store, program, row.record, line);
             arena[row.start as usize..][..from.len()].copy_from_slice(from);
         }
-        assert!(host.is_empty(), "the plan has a row for every given element");
+        place_all(arena, program, rest, host, workers);
     }
 
     /// Appends the elements of stored rows, field by field.
@@ -212,6 +225,45 @@ fn largest(loaded: &Loaded, arena: &[f32], row: ValueRow) -> ArgMax {
 /// Returns a row in the store: all of its lines.
 fn stored<'a>(store: &'a Aligned, program: &Program, record: RecordId, line: u32) -> &'a [f32] {
     &store[line as usize * LINE..][..program.record(record).stride as usize]
+}
+
+/// Writes rows of the arena, which follow each other. Workers, if any, share large copies.
+///
+/// # Panics
+/// Unless there are elements for all of the rows.
+pub(super) fn place_all(
+    mut arena: &mut [f32],
+    program: &Program,
+    rows: &[ValueRow],
+    mut elements: &[f32],
+    workers: Option<&mut ClaimedPool<'_>>,
+) {
+    let workers = workers.filter(|_| elements.len() >= MIN_SHARED);
+    let each = if workers.is_some() { PIECE } else { rows.len().max(1) };
+    let mut before = 0;
+    let pieces = rows.chunks(each).map(|rows| {
+        let widths = rows.iter().flat_map(|&row| fields(program, row)).map(|(_, width)| width);
+        let (own, after) = elements.split_at(widths.sum());
+        elements = after;
+        let (first, last) = (rows[0].start, rows[rows.len() - 1]);
+        let end = (last.start + program.record(last.record).stride) as usize;
+        let (to, after) =
+            mem::take(&mut arena)[first as usize - before..].split_at_mut(end - first as usize);
+        (arena, before) = (after, end);
+        (rows, own, to)
+    });
+    let pieces: SmallVec<[_; 1]> = pieces.collect();
+    assert!(elements.is_empty(), "the plan has a row for every given element");
+    let write = |(rows, mut own, to): (&[ValueRow], &[f32], &mut [f32])| {
+        let first = rows.first().map_or(0, |row| row.start);
+        for &ValueRow { record, start } in rows {
+            own = place(to, program, ValueRow { record, start: start - first }, own);
+        }
+    };
+    match workers {
+        Some(workers) => workers.share(pieces.into_iter(), |_, piece| write(piece)),
+        None => pieces.into_iter().for_each(write),
+    }
 }
 
 /// Writes a row of the arena. Returns the elements that remain.

@@ -4,6 +4,7 @@ use std::sync::PoisonError;
 
 use edbatch_layout::{GivenSum, Program, TrainingPlan};
 
+use super::slot::place_all;
 use super::{Cpu, Shared, Slot};
 use crate::backend::{
     BackPart, Gradients, OutputGradients, StillWanted, Training, TrainingState, Update, fields,
@@ -14,45 +15,33 @@ use crate::{BackendError, Rows};
 
 impl Slot {
     /// Writes the gradients of outputs into their rows, and appends the loss of each wanted value.
+    /// Workers, if any, share large copies.
     fn place_gradients(
         &mut self,
         (program, level): (&Program, Level),
         TrainingPlan { forward, back, gradient_of, .. }: &TrainingPlan,
         outputs: OutputGradients<'_>,
+        workers: Option<&mut ClaimedPool<'_>>,
     ) {
         self.losses.clear();
-        let mut given = match outputs {
-            OutputGradients::Rows(rows) => rows,
-            OutputGradients::CrossEntropy { .. } => &[],
+        self.losses.resize(gradient_of.len(), 0.0);
+        let (targets, weight) = match outputs {
+            OutputGradients::Rows(rows) => {
+                return place_all(&mut self.arena, program, &back.given, rows, workers);
+            }
+            OutputGradients::CrossEntropy { targets, weight } => (targets, weight),
         };
         for (wanted, gradient) in gradient_of.iter().enumerate() {
-            let Some(gradient) = gradient else {
-                self.losses.push(0.0);
-                continue;
-            };
-            let to = back.given[*gradient as usize];
-            match outputs {
-                OutputGradients::Rows(_) => {
-                    for (start, width) in fields(program, to) {
-                        let (field, rest) = given.split_at(width);
-                        self.arena[start..][..width].copy_from_slice(field);
-                        given = rest;
-                    }
-                    self.losses.push(0.0);
-                }
-                OutputGradients::CrossEntropy { targets, weight } => {
-                    let mut scores = fields(program, forward.wanted[wanted].0);
-                    let (from, width) = scores.next().expect("scores are a vector");
-                    let start = to.start as usize;
-                    self.arena.copy_within(from..from + width, start);
-                    let (row, class) =
-                        (&mut self.arena[start..][..width], targets[wanted] as usize);
-                    let loss = kernels::math::cross_entropy(level, row, class);
-                    row[class] -= 1.0;
-                    row.iter_mut().for_each(|element| *element *= weight);
-                    self.losses.push(f64::from(weight) * loss);
-                }
-            }
+            let Some(gradient) = gradient else { continue };
+            let mut scores = fields(program, forward.wanted[wanted].0);
+            let (from, width) = scores.next().expect("scores are a vector");
+            let start = back.given[*gradient as usize].start as usize;
+            self.arena.copy_within(from..from + width, start);
+            let (row, class) = (&mut self.arena[start..][..width], targets[wanted] as usize);
+            let loss = kernels::math::cross_entropy(level, row, class);
+            row[class] -= 1.0;
+            row.iter_mut().for_each(|element| *element *= weight);
+            self.losses[wanted] = f64::from(weight) * loss;
         }
     }
 
@@ -65,7 +54,8 @@ impl Slot {
         mut workers: Option<&mut ClaimedPool<'_>>,
     ) {
         let loaded = shared.loaded;
-        self.place_gradients((&loaded.program, loaded.level), part.plan, part.outputs);
+        let by = (&*loaded.program, loaded.level);
+        self.place_gradients(by, part.plan, part.outputs, workers.as_deref_mut());
         for step in 0..part.plan.back.steps.len() {
             if !shared.cancel.allows(&part.plan.back, step) {
                 return;

@@ -4,7 +4,11 @@
 //! pages make it faster.
 
 use std::alloc::{Layout, alloc_zeroed};
+use std::mem::{self, MaybeUninit};
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use smallvec::SmallVec;
 
 /// A cache line. Arrays of lines are aligned for vectors of every level.
 #[derive(Clone, Copy, Debug)]
@@ -150,6 +154,45 @@ pub(crate) fn try_reserve_huge(list: &mut Vec<f32>, additional: usize) -> Result
     Ok(())
 }
 
+/// Memory at the end of a list for a piece of its new elements, and the number of the piece.
+pub(crate) type Unwritten<'a> = (usize, &'a mut [MaybeUninit<f32>]);
+
+/// Appends pieces of `lens[i]` elements to a list that has room for them: the slices that
+/// `slices(i)` returns. `share` passes every piece to its second argument, on any threads.
+///
+/// # Panics
+/// If the list has no room, if the slices of a piece have another length, or if `share` leaves out
+/// a piece.
+pub(crate) fn extend_in_pieces<'a, S: Iterator<Item = &'a [f32]>>(
+    list: &mut Vec<f32>,
+    lens: &[usize],
+    slices: impl Fn(usize) -> S + Sync,
+    share: impl FnOnce(SmallVec<[Unwritten<'_>; 1]>, &(dyn Fn(Unwritten<'_>) + Sync)),
+) {
+    let all = lens.iter().sum();
+    let mut rest = &mut list.spare_capacity_mut()[..all];
+    let pieces = lens.iter().enumerate().map(|(piece, &len)| {
+        let (own, after) = mem::take(&mut rest).split_at_mut(len);
+        rest = after;
+        (piece, own)
+    });
+    let written = AtomicUsize::new(0);
+    share(pieces.collect(), &|(piece, own)| {
+        let (len, mut rest) = (own.len(), own);
+        slices(piece).for_each(|slice| {
+            let (own, after) = mem::take(&mut rest).split_at_mut(slice.len());
+            own.iter_mut().zip(slice).for_each(|(to, &from)| _ = to.write(from));
+            rest = after;
+        });
+        assert!(rest.is_empty(), "the slices of a piece have its length");
+        written.fetch_add(len, Ordering::Relaxed);
+    });
+    assert_eq!(written.into_inner(), all, "every piece is written");
+    // SAFETY: the pieces are disjoint and consist of the `all` elements after the last. Each was
+    // counted after all of its elements were written, at most once because the calls consume them.
+    unsafe { list.set_len(list.len() + all) };
+}
+
 /// Asks the system for huge pages. Call it before the first access.
 #[cfg(target_os = "linux")]
 fn advise<T>(memory: &mut [T]) {
@@ -199,6 +242,40 @@ mod tests {
         let before = memory.to_vec();
         memory.grow(usize::MAX / 2).expect_err("more than can be addressed");
         assert_eq!(*memory, before);
+    }
+
+    #[test]
+    fn pieces_written_in_any_order_extend_a_list() {
+        let mut list = vec![9.0];
+        try_reserve_huge(&mut list, 5).expect("little memory");
+        let slices: [&[&[f32]]; 3] = [&[&[1.0], &[2.0]], &[], &[&[3.0, 4.0, 5.0]]];
+        extend_in_pieces(
+            &mut list,
+            &[2, 0, 3],
+            |piece| slices[piece].iter().copied(),
+            |pieces, write| {
+                pieces.into_iter().rev().for_each(write);
+            },
+        );
+        assert_eq!(list, [9.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    }
+
+    #[test]
+    fn a_piece_that_is_not_written_or_too_long_panics() {
+        for (lens, written) in [([1, 1], 1), ([1, 2], 2)] {
+            let extend = || {
+                let mut list = Vec::with_capacity(3);
+                extend_in_pieces(
+                    &mut list,
+                    &lens,
+                    |_| [&[1.0_f32][..]].into_iter(),
+                    |pieces, write| {
+                        pieces.into_iter().take(written).for_each(write);
+                    },
+                );
+            };
+            std::panic::catch_unwind(extend).expect_err("an element is not written");
+        }
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub use dot::dot;
 pub use elementwise::{Input, elementwise};
 pub use isa::Level;
 pub use memory::{Aligned, OutOfMemory, prefetch};
-pub(crate) use memory::{trial, try_reserve_huge};
+pub(crate) use memory::{extend_in_pieces, trial, try_reserve_huge};
 pub use packed::PackedWeights;
 pub use product::{Pass, Start, product, product_bf16};
 pub use reduce::reduce;

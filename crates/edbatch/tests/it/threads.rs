@@ -1,8 +1,13 @@
 //! Results are bit-identical for any number of threads. Threads share parts of large mini-batches,
 //! tiles of large batches, columns of small batches, and hoisted rows.
 
+use std::sync::Arc;
+
 use edbatch::models::*;
-use edbatch::{Engine, EngineError, EngineOptions, InputError, Rows, RunError};
+use edbatch::{
+    Engine, EngineError, EngineOptions, InputError, Rows, RunError, Trainer, TrainerOptions,
+};
+use edbatch_graph::{Network, Shape};
 use edbatch_runtime::{Parameters, ThreadPool};
 
 use crate::fn_model::random;
@@ -307,4 +312,66 @@ fn decoders_with_few_rows() {
     check(LstmNmt::new(sizes).unwrap(), &sources[..1]);
     let many: Vec<_> = sources.iter().cycle().take(21).cloned().collect();
     check(LstmNmt::new(sizes).unwrap(), &many);
+}
+
+/// An input that gives 5,000 rows of 64 elements, and emits a call for each.
+fn many_rows() -> (CallLists, CallList) {
+    let mut network = Network::new();
+    let state = network.record("state", [("h", Shape::Vector(64))]).unwrap();
+    let cell = network.cell("node", state, |cell| {
+        let [h] = cell.one("h", state);
+        vec![cell.parameter("w", &[64, 64]).matmul(h).tanh()]
+    });
+    let (cell, network) = (cell.unwrap(), Arc::new(network));
+    let mut list = CallList::new(network.clone());
+    for row in 0..5_000 {
+        let elements: Vec<f32> = (0..64).map(|i| ((row * 64 + i) % 97) as f32 / 97.0).collect();
+        let given = list.give(state, &elements).unwrap();
+        let node = list.call(cell, &[], &[given]).unwrap();
+        list.emit(node).unwrap();
+    }
+    (CallLists::new(network), list)
+}
+
+#[test]
+fn threads_that_share_copies_of_many_rows_give_the_same_bits() {
+    let (model, list) = many_rows();
+    let parameters = random(model.network(), 5);
+    let lists = [list];
+    let run = |threads| {
+        let mut engine = on_threads(model.clone(), parameters.clone(), threads);
+        let options = TrainerOptions::new().threads(threads).given_gradients();
+        let mut trainer =
+            Trainer::with_options(model.clone(), parameters.clone(), options).unwrap();
+        let mut outputs = Vec::new();
+        // The second run reuses memory.
+        (0..2).for_each(|_| engine.run_into(&lists, &mut outputs).unwrap());
+        let rows = trainer.forward(&lists).unwrap();
+        assert!(rows == outputs, "{threads} threads: a trainer's rows are an engine's");
+        let given = trainer.backward(&rows).unwrap();
+        (outputs, given, trainer.gradients().unwrap())
+    };
+    let expected = run(1);
+    assert_eq!((expected.0[0].len(), expected.0[0].elements().len()), (5_000, 5_000 * 64));
+    for threads in [2, 3] {
+        assert!(run(threads) == expected, "{threads} threads");
+    }
+}
+
+/// Only one input without empty rows has its gradients read in place.
+#[test]
+fn gradients_of_empty_rows_are_zeros() {
+    let (model, list) = many_rows();
+    let parameters = random(model.network(), 5);
+    let gradients = |empty: &[f32]| {
+        let mut trainer = Trainer::new(model.clone(), parameters.clone()).unwrap();
+        let mut rows = Rows::new();
+        let emitted = trainer.forward(std::slice::from_ref(&list)).unwrap();
+        for (index, row) in emitted[0].iter().enumerate() {
+            rows.push(if index % 3 == 0 { empty } else { row });
+        }
+        trainer.backward(&[rows]).unwrap();
+        trainer.gradients().unwrap()
+    };
+    assert!(gradients(&[]) == gradients(&[0.0; 64]));
 }

@@ -1,5 +1,6 @@
 //! Losses that the caller computes, between the forward and the backward pass.
 
+use std::borrow::Cow;
 use std::iter::Enumerate;
 use std::{mem, slice};
 
@@ -31,8 +32,7 @@ impl<M: Model> Differentiator<M> {
             let mut wanted = 0;
             for &(end, ..) in &pass.ends {
                 let mut rows = Rows::new();
-                Output::reserve(&mut rows, &outputs, wanted..end)?;
-                (wanted..end).try_for_each(|value| Output::append(&mut rows, &outputs, value))?;
+                Output::append(&mut rows, &outputs, wanted..end)?;
                 all.push(rows);
                 wanted = end;
             }
@@ -112,29 +112,37 @@ impl<M: Model> Differentiator<M> {
     }
 
     /// Returns the gradients of all rows that a part emits, with zeros for those that are empty.
-    fn output_gradients(
+    fn output_gradients<'a>(
         &self,
         pass: &Pass,
-        of_inputs: &mut Enumerate<slice::Iter<'_, Rows>>,
-    ) -> Result<Vec<f32>, TrainError> {
+        of_inputs: &mut Enumerate<slice::Iter<'a, Rows>>,
+    ) -> Result<Cow<'a, [f32]>, TrainError> {
         let mut widths = self.widths(pass);
         let all: usize = widths.clone().sum();
-        try_memory(size_of::<f32>() * all, "the gradients of outputs")?;
-        let (mut elements, mut from) = (Vec::with_capacity(all), 0);
+        let (mut elements, mut from) = (Vec::new(), 0);
         for &(end, ..) in &pass.ends {
             let (input, given) = of_inputs.next().expect("a list for each input");
             wrong_unless(given.len(), end - from, || format!("rows of input {input}"))?;
-            for (index, (row, width)) in given.iter().zip(&mut widths).enumerate() {
+            for (index, (row, width)) in given.iter().zip(widths.clone()).enumerate() {
                 if !row.is_empty() {
                     let what = || format!("elements of input {input}, row {index}");
                     wrong_unless(row.len(), width, what)?;
                 }
+            }
+            if pass.ends.len() == 1 && given.elements().len() == all {
+                return Ok(given.elements().into());
+            }
+            if from == 0 {
+                try_memory(size_of::<f32>() * all, "the gradients of outputs")?;
+                elements.reserve(all);
+            }
+            for (row, width) in given.iter().zip(&mut widths) {
                 elements.extend_from_slice(row);
                 elements.resize(elements.len() + width - row.len(), 0.0);
             }
             from = end;
         }
-        Ok(elements)
+        Ok(elements.into())
     }
 }
 
