@@ -1,5 +1,6 @@
 //! Plans the backward pass: the adjoints of batches in reverse order.
 
+mod places;
 mod terms;
 
 use edbatch_graph::{Arity, Graph, Kind, NodeId, PairAdjoint, Source};
@@ -147,7 +148,7 @@ impl Planner {
         let record = program.record(cell.record());
         for (field, &within) in record.offsets.iter().enumerate() {
             operands.push(many(lists, nodes, |lists, node| {
-                lists.extend(back.terms(program, graph, node.index(), field as u16, within));
+                lists.extend(back.terms(graph, node.index(), field as u16, within));
             }));
         }
         let calls = calls as u32;

@@ -1,16 +1,17 @@
 //! The terms of gradients: which calls the loss depends on, who reads their values, and the rows
 //! from which the gradients of parameters and of given values are summed.
 
-use edbatch_graph::{Adjoint, Dag, Graph, Kind, NodeId, Source, Value};
+use edbatch_graph::{Dag, Graph, Kind, NodeId, Source, Value};
 
+use super::places::{Place, Places};
 use crate::plan::Want;
 use crate::planner::MiniBatch;
-use crate::program::Program;
 use crate::training_plan::{CallSums, GivenSum, TrainingPlan};
 
 /// Facts about the backward pass. Values are numbered: nodes first, then given values.
 #[derive(Clone, Debug, Default)]
 pub(in crate::planner) struct Back {
+    places: Places,
     /// By node: true if the loss depends on it, and its cell has an adjoint.
     live: Vec<bool>,
     /// By batch: true if a call is live. Then the adjoints of all its calls run, live or not.
@@ -37,6 +38,7 @@ impl Back {
         has_gradient: &[bool],
     ) {
         let nodes = graph.nodes();
+        self.places.find(program);
         self.live.clear();
         self.live.resize(nodes, false);
         self.row_of.resize(nodes, 0);
@@ -50,12 +52,10 @@ impl Back {
         self.ends.clear();
         self.ends.resize(nodes + graph.given().len() + 1, 0);
         for node in (0..nodes).rev() {
-            let Some(adjoint) = program.adjoint(graph.kind(NodeId::new(node))) else {
-                self.live[node] = false;
-                continue;
-            };
+            let kind = graph.kind(NodeId::new(node));
+            self.live[node] &= program.adjoint(kind).is_some();
             if self.live[node] {
-                for (value, _) in contributions(adjoint, graph, NodeId::new(node)) {
+                for (value, _) in self.places.contributions(graph, NodeId::new(node), kind) {
                     self.ends[index_of(graph, value) + 1] += 1;
                     if let Source::Node(argument) = value.source() {
                         self.live[argument.index()] = true;
@@ -67,8 +67,7 @@ impl Back {
         self.readers.clear();
         self.readers.resize(self.ends[self.ends.len() - 1] as usize, (NodeId::new(0), 0));
         for node in (0..nodes).rev().filter(|&node| self.live[node]).map(NodeId::new) {
-            let adjoint = program.adjoint(graph.kind(node)).expect("a live node has an adjoint");
-            for (value, argument) in contributions(adjoint, graph, node) {
+            for (value, argument) in self.places.contributions(graph, node, graph.kind(node)) {
                 let next = &mut self.ends[index_of(graph, value)];
                 self.readers[*next as usize] = (node, argument);
                 *next += 1;
@@ -104,7 +103,6 @@ impl Back {
     /// contributions of its readers, last calls first.
     pub(super) fn terms(
         &self,
-        program: &Program,
         graph: &Graph,
         value: usize,
         field: u16,
@@ -113,21 +111,12 @@ impl Back {
         let outputs = &self.outputs[before(&self.output_ends, value)];
         let readers = &self.readers[before(&self.ends, value)];
         let contributed = move |&(node, argument): &(NodeId, u32)| {
-            let adjoint = program.adjoint(graph.kind(node)).expect("a reader has an adjoint");
-            let last = adjoint.contributions.len() as u32 - 1;
-            let at = |cell: Kind, row: u32, of_field: u16| {
-                let record = program.record(program.network()[cell].record());
-                row + record.offsets[usize::from(of_field)]
-            };
-            let pair = adjoint.pair.as_ref().filter(|_| argument >= last).and_then(|pair| {
-                let of_field = pair.contributions[usize::from(field)]?;
-                let before = program.signature(pair.cell).stride * (argument - last);
-                Some(at(pair.cell, self.pairs_of[node.index()] + before, of_field))
-            });
-            pair.or_else(|| {
-                let port = argument.min(last) as usize;
-                let of_field = adjoint.contributions[port][usize::from(field)]?;
-                Some(at(adjoint.cell, self.row_of[node.index()], of_field))
+            let (place, index) = self.places.at(graph.kind(node), argument, field)?;
+            Some(match place {
+                Place::Own(offset) => self.row_of[node.index()] + offset,
+                Place::Pair { offset, stride } => {
+                    self.pairs_of[node.index()] + stride * index + offset
+                }
             })
         };
         let outputs = outputs.iter().map(move |row| row + within);
@@ -171,7 +160,7 @@ impl Back {
         for (index, &record) in graph.given().iter().enumerate() {
             for (field, &within) in program.record(record).offsets.iter().enumerate() {
                 let start = lists.len();
-                let terms = self.terms(program, graph, graph.nodes() + index, field as u16, within);
+                let terms = self.terms(graph, graph.nodes() + index, field as u16, within);
                 lists.extend(terms);
                 let outputs = before(&self.output_ends, graph.nodes() + index).len();
                 // The first calls come first, so that sums of successive parts are one chain.
@@ -184,19 +173,6 @@ impl Back {
             }
         }
     }
-}
-
-/// Returns the values to whose gradients an adjoint call contributes, with the index of each among
-/// the call's arguments.
-fn contributions<'a>(
-    adjoint: &'a Adjoint,
-    graph: &'a Graph,
-    node: NodeId,
-) -> impl Iterator<Item = (Value, u32)> {
-    let last = adjoint.contributions.len().saturating_sub(1);
-    // All further values are at the last port, which takes any number of them.
-    let values = graph.values(node).zip(0..);
-    values.filter(move |&(_, argument)| adjoint.contributes((argument as usize).min(last)))
 }
 
 /// Returns the number of a value. Nodes are numbered first, then given values.
