@@ -24,8 +24,8 @@ use super::{CudaError, CudaOptions};
 const MIN_INPUTS: usize = 4;
 const MIN_NODES: usize = 512;
 
-/// The steps of a decoder in a launch. More would save little: the wait for the host is an eighth of
-/// that for each step, and more steps would be computed after the ends of sentences.
+/// The steps of a decoder in a launch. More would save little: the wait for the host is an eighth
+/// of that for each step, and more steps would be computed after the ends of sentences.
 pub const CHAIN: usize = 8;
 
 /// Runs plans on a CUDA device or on an emulated one.

@@ -251,9 +251,9 @@ impl<'g> Build<'g> {
         }
     }
 
-    /// Waits like [`fetch`](Self::fetch) and returns the index of the largest element of each value,
-    /// up to the first index that is `end`. The values with these indices are appended to the
-    /// outputs of the input, as by [`emit`](Self::emit); later ones are dropped.
+    /// Waits like [`fetch`](Self::fetch) and returns the index of the largest element of each
+    /// value, up to the first index that is `end`. The values with these indices are appended to
+    /// the outputs of the input, as by [`emit`](Self::emit); later ones are dropped.
     ///
     /// For decoders: the values are the scores of [`chain`](Self::chain) steps, each of which names
     /// its word as the argmax of the scores before ([`call_by`](Self::call_by)). After an `end`,

@@ -1,6 +1,6 @@
 //! Groups batches of one kind whose prologues run as one step. If the prologue reads table rows,
-//! the group is all batches of the kind, but a batch that names a row by an argmax is a group of its
-//! own. If it reads values, the group is a batch and the next ones of its kind whose values are
+//! the group is all batches of the kind, but a batch that names a row by an argmax is a group of
+//! its own. If it reads values, the group is a batch and the next ones of its kind whose values are
 //! computed before that first batch runs.
 
 use std::ops::Range;
