@@ -9,8 +9,9 @@
 //! lists, rows                    those of the plan
 //! pieces of rows                 a start and a length each, for the argmax of several fields
 //! jobs                           at multiples of 16 words. Eight numbers: phase, calls, out,
-//!                                scratch, slices, operands, the calls of a tile, and 1 if rows
-//!                                are looked up for it; then two numbers an operand
+//!                                scratch, slices, operands, the calls of a tile, and 0 if rows
+//!                                are looked up for it, else operands; then two numbers an
+//!                                operand
 //! lookups                        after the jobs of a wave: for each the start of the table and
 //!                                the width of its rows, and pieces as above; then the copies
 //! losses                         for each wanted value its term, four numbers: the start of its

@@ -85,8 +85,9 @@ impl CommandList {
                     let operands = plan.operands_of(index);
                     words.extend([number, of_step.calls, of_step.out, scratch[index]]);
                     let tile = table.tile(number, of_step.calls);
-                    let looks_up = u32::from(!plan.lookups_of(index).is_empty());
-                    words.extend([slices, operands.len() as u32, tile, looks_up]);
+                    let count = operands.len() as u32;
+                    let ahead = if plan.lookups_of(index).is_empty() { count } else { 0 };
+                    words.extend([slices, count, tile, ahead]);
                     words.extend(operands.iter().flat_map(|operand| match *operand {
                         Operand::Unread => [0, 0],
                         Operand::Span { first, stride } => [first, stride],

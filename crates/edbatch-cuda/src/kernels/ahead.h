@@ -1,8 +1,8 @@
 // What a block loads ahead of a wave: so that no load of its first job depends on another load. A
 // job with more than `NEAR` operands is read from the list instead, except for its starts.
 // The command list does not change after it is copied, so this is safe across barriers; except for
-// the starts of rows that are looked up, in the wave before a job or earlier. They are not loaded
-// ahead.
+// the starts of rows that are looked up, in the wave before a job or earlier. `find_rows` loads
+// those.
 //
 // While a block runs wave w, it loads the entry of wave w + 3, the jobs of wave w + 2, and the
 // starts of the rows of its first tile of wave w + 1. It stores them in shared memory at the end.
@@ -95,8 +95,6 @@ struct Ahead {
         const u32* own = block.ahead() + AHEAD_JOBS + (number % 3 * JOBS + job) * JOB;
         return job < JOBS && own[5] <= NEAR ? own : all(number, job);
     }
-    // True if starts of the rows of a job are looked up.
-    DEVICE bool looks_up(u32 number, u32 job) const { return near(number, job)[7] != 0; }
     DEVICE Share first_share(u32 number) const {
         const u32* own = block.ahead() + SHARES + number % 2 * SHARE;
         return {own[0], own[1], own[2], own[3], own[4], own[5], own[6]};
@@ -139,10 +137,10 @@ struct Ahead {
             for (u32 i = 0; i < SHARE; ++i) word = t - FOUND == i ? words[i] : word;
             return word;
         }
-        if (own.job == NONE || own.most > MOST_AHEAD || looks_up(n - 2, own.job)) return 0;
+        if (own.job == NONE || own.most > MOST_AHEAD) return 0;
         Job j = job(n - 2, own, block.ahead());
         u32 operand = t / own.most, r = t % own.most;
-        bool known = operand < j.operands() && operand < j.found() && r < j.count;
+        bool known = operand < j.ahead() && operand < j.found() && r < j.count;
         return known ? row(j, operand, j.first + r) : 0;
     }
     DEVICE void store(u32 t, u32 n, u32 word) const {
@@ -159,7 +157,7 @@ struct Ahead {
 
     // The block's n-th tile of a wave, counted from 1.
     DEVICE Job tile(u32 number, Share share, u32 n) const {
-        bool known = n == 1 && share.most <= MOST_AHEAD && !looks_up(number, share.job);
+        bool known = n == 1 && share.most <= MOST_AHEAD;
         return job(number, share, known ? starts(number) : block.ahead());
     }
     DEVICE Job job(u32 number, Share share, u32* starts) const {

@@ -45,6 +45,9 @@ struct Job {
     DEVICE u32 out() const { return words[2]; }
     DEVICE u32 scratch() const { return words[3]; }
     DEVICE u32 operands() const { return words[5]; }
+    // The number of operands whose starts may be loaded ahead: 0 if starts are looked up while the
+    // plan runs, else all.
+    DEVICE u32 ahead() const { return words[7]; }
     // The two words of an operand.
     DEVICE const u32* operand(u32 index) const { return words + 8 + 2 * index; }
 
@@ -77,7 +80,7 @@ DEVICE u32 row(const Job& j, u32 operand, u32 call) {
 // operands that have a bit in `operands`. So the command list is read once for each row, not for
 // each element.
 CALLED void find_rows(Block block, Job j, u32 operands) {
-    if (j.starts != block.ahead()) return;
+    if (j.starts != block.ahead() && j.ahead() == j.operands()) return;
     block.superstep([&](u32 t) {
 #pragma unroll 1
         for (u32 i = t; i < j.found() * j.most; i += THREADS) {
