@@ -576,7 +576,8 @@ struct Reader {
         };
         bool real = in.type == F32 || in.type == F64, rounds = has("rn") || !real;
         bool approximate = op == "ex2" || op == "rcp" || op == "tanh";
-        if (has("full") || has("sat") || ((has("ftz") || has("approx")) && !approximate)) refuse();
+        bool flushes = approximate || (op == "mul" && in.type == F32);
+        if (has("full") || has("sat") || (has("ftz") && !flushes) || (has("approx") && !approximate)) refuse();
         for (auto& type : types)
             if (type == F64 && op != "mov" && op != "add" && op != "sub" && op != "mul" && op != "div" && op != "fma" &&
                 op != "sqrt" && op != "rcp" && op != "neg" && op != "abs" && op != "min" && op != "max" && op != "setp" &&
@@ -604,6 +605,7 @@ struct Reader {
             if (real) {
                 if (!rounds) refuse();
                 simple(MUL_F, 2);
+                in.cg = has("ftz");
             } else simple(has("lo") ? MUL_LO : has("hi") ? MUL_HI : MUL_WIDE, 2);
         } else if (op == "mad") {
             if (real) refuse();

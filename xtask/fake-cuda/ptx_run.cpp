@@ -620,7 +620,7 @@ struct Machine {
                 break;
             case MUL_F:
                 if (in.type == F64) set(of_double(as_double(a(0)) * as_double(a(1))));
-                else set(of_float(as_float(a(0)) * as_float(a(1))));
+                else set(of_float(flush(in, flush(in, as_float(a(0))) * flush(in, as_float(a(1))))));
                 break;
             case SQRT:
                 if (in.type == F64) set(of_double(std::sqrt(as_double(a(0)))));

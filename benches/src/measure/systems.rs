@@ -64,6 +64,8 @@ pub enum System {
     CudaFolded,
     /// cuda on tensor cores, with operands rounded to TF32
     CudaTf32,
+    /// cuda on tensor cores, with operands rounded to bf16
+    CudaBf16,
 }
 
 /// Accepted difference from the interpreter's results; larger for TF32 and bf16, which round
@@ -162,7 +164,8 @@ impl System {
     ];
 
     /// All variants of our system on a CUDA device.
-    pub const DEVICE: [Self; 4] = [Self::Cuda, Self::CudaAcross, Self::CudaFolded, Self::CudaTf32];
+    pub const DEVICE: [Self; 5] =
+        [Self::Cuda, Self::CudaAcross, Self::CudaFolded, Self::CudaTf32, Self::CudaBf16];
 
     /// Returns the name on the command line.
     pub fn name(self) -> String {
@@ -190,6 +193,7 @@ impl System {
         match self {
             Self::Cuda | Self::CudaAcross | Self::CudaFolded => Some(options),
             Self::CudaTf32 => Some(options.precision(DevicePrecision::Tf32)),
+            Self::CudaBf16 => Some(options.precision(DevicePrecision::Bf16)),
             _ => None,
         }
     }
@@ -213,7 +217,7 @@ impl System {
     pub fn tolerance(self) -> f32 {
         match self {
             Self::CudaTf32 => TF32_TOLERANCE,
-            Self::Bf16 => BF16_TOLERANCE,
+            Self::Bf16 | Self::CudaBf16 => BF16_TOLERANCE,
             _ => TOLERANCE,
         }
     }

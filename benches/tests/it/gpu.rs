@@ -117,11 +117,11 @@ fn a_pack_runs_without_the_repository() {
         return skip("there is no NVRTC 13.0");
     }
     assert_eq!(code, Some(0), "{message}");
-    // The probe's kernels; a golden and a workload, folded or not, and with TF32.
+    // The probe's kernels; a golden, also in TF32 and bf16; a workload, folded or not.
     let mut list = Command::new("tar");
     let list = list.arg("-tzf").arg(folder.join("cache.tar.gz")).output().unwrap();
     let stored = String::from_utf8(list.stdout).unwrap().matches(".cubin").count();
-    assert_eq!(stored, 1 + 2 + 2, "{printed}");
+    assert_eq!(stored, 1 + 3 + 2, "{printed}");
     let (code, _, message) = outcome(gpu(&["--pack", path]).output().unwrap());
     assert!(code == Some(1) && message.contains("exists already"), "{message}");
     if has_compiler() {

@@ -43,10 +43,7 @@ pub(crate) fn load(
     let precision = match precision {
         Number::F32 => DevicePrecision::Exact,
         Number::Tf32 => DevicePrecision::Tf32,
-        Number::Bf16 => {
-            let message = "precision: expected EDBATCH_F32 or EDBATCH_TF32 on a device";
-            return Err(Failure::argument(message));
-        }
+        Number::Bf16 => DevicePrecision::Bf16,
     };
     let options = CudaOptions::new().precision(precision);
     Ok(nvidia(program, parameters, &options, &[index])?)

@@ -31,11 +31,11 @@ impl Opening {
         let device = options.device.optional("device")?.map_or(Ok(None), device::parse)?;
         let precision = match (options.precision, device) {
             (0, _) => Number::F32,
-            (1, None) => Number::Bf16,
+            (1, _) => Number::Bf16,
             (2, Some(_)) => Number::Tf32,
             (got, device) => {
-                let expected = "expected EDBATCH_F32 (0), EDBATCH_BF16 (1) on the CPU, or \
-                                EDBATCH_TF32 (2) on a device";
+                let expected = "expected EDBATCH_F32 (0), EDBATCH_BF16 (1), or EDBATCH_TF32 (2) on a \
+                                device";
                 let place = if device.is_some() { "a device" } else { "the CPU" };
                 let message = format!("precision: {expected}, got {got} on {place}");
                 return Err(Failure::argument(&message));

@@ -48,9 +48,6 @@ impl Device {
         self.check()?;
         match self.backend {
             Backend::Cpu => precision.on_cpu().map(|_| ()),
-            #[cfg(feature = "cuda")]
-            _ => precision.on_device().map(|_| ()),
-            #[cfg(not(feature = "cuda"))]
             _ => Ok(()),
         }
     }
@@ -180,7 +177,7 @@ pub(crate) mod on_device {
     ) -> Result<Engine<FolderModel>, Failure> {
         let program = Program::new(model.network().clone(), CellStyle::default());
         let program = Arc::new(program.map_err(Failure::new)?.fold_tables(fold_tables));
-        let backend = devices.load(&program, parameters, &precision.on_device()?);
+        let backend = devices.load(&program, parameters, &precision.on_device());
         let backend = backend.map_err(Failure::new)?;
         Engine::with_backend(model, parameters, program, backend, options).map_err(Failure::new)
     }

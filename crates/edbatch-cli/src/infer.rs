@@ -176,8 +176,6 @@ impl Infer {
         match self.backend {
             Backend::Cuda | Backend::CudaEmulated => {
                 has_cuda("cpu or interpret")?;
-                #[cfg(feature = "cuda")]
-                self.precision.on_device()?;
             }
             Backend::Cpu | Backend::Interpret if self.devices != [0] => {
                 return Err(Failure::Usage("--devices is for backend cuda".into()));
@@ -335,7 +333,9 @@ impl Infer {
         let rounding = match (self.backend, Level::detect()) {
             (Backend::Interpret, _) if bf16 => "bf16, interpret",
             (Backend::Interpret, _) => "interpret",
-            // With TF32, a device sums in a different order than the emulation.
+            // On tensor cores, a device sums in a different order than the emulation.
+            (Backend::Cuda, _) if bf16 => "bf16, cuda",
+            (Backend::CudaEmulated, _) if bf16 => "bf16, cuda-emulated",
             (Backend::Cuda, _) if self.precision == Precision::Tf32 => "tf32",
             (Backend::CudaEmulated, _) if self.precision == Precision::Tf32 => "tf32-emulated",
             (Backend::Cuda | Backend::CudaEmulated, _) => "fused",

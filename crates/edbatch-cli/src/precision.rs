@@ -10,7 +10,7 @@ pub(crate) enum Precision {
     /// 32-bit floats.
     F32,
     /// Factors rounded to bf16 (8-bit mantissa): faster on many CPUs, with half the memory for
-    /// weights; only on backends cpu and interpret.
+    /// weights; tensor cores on backend cuda.
     Bf16,
     /// Tensor cores, with factors rounded to TF32 (10-bit mantissa); only on backend cuda.
     Tf32,
@@ -26,21 +26,17 @@ impl Precision {
         }
     }
 
-    /// Returns the options of a device, with reports of compilations on standard error; or an error
-    /// for a precision that only CPUs have.
+    /// Returns the options of a device, with reports of compilations on standard error.
     #[cfg(feature = "cuda")]
-    pub(crate) fn on_device(self) -> Result<edbatch::cuda::CudaOptions, Failure> {
+    pub(crate) fn on_device(self) -> edbatch::cuda::CudaOptions {
         use edbatch::cuda::{CudaOptions, DevicePrecision};
 
         let precision = match self {
             Self::F32 => DevicePrecision::Exact,
             Self::Tf32 => DevicePrecision::Tf32,
-            Self::Bf16 => {
-                let message = "--precision bf16 is for backends cpu and interpret";
-                return Err(Failure::Usage(message.into()));
-            }
+            Self::Bf16 => DevicePrecision::Bf16,
         };
-        Ok(CudaOptions::new().on_compile(report).precision(precision))
+        CudaOptions::new().on_compile(report).precision(precision)
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) const HEADERS: [(&str, &str); 17] = [
     ("stage.h", include_str!("kernels/stage.h")),
     ("steps.h", include_str!("kernels/steps.h")),
     ("team.h", include_str!("kernels/team.h")),
-    ("tf32.h", include_str!("kernels/tf32.h")),
+    ("tensor.h", include_str!("kernels/tensor.h")),
     ("tile.h", include_str!("kernels/tile.h")),
 ];
 

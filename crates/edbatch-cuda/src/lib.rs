@@ -6,7 +6,7 @@
 //! crate through the feature `cuda` of `edbatch`; use it directly if you schedule and plan
 //! yourself.
 //!
-//! *Results* have the same bits as on CPUs with fused multiply-adds, unless TF32 is
+//! *Results* have the same bits as on CPUs with fused multiply-adds, unless TF32 or bf16 is
 //! chosen.
 //!
 //! *Cost*: kernels are compiled once per model size and architecture and cached on disk. By

@@ -146,9 +146,9 @@ impl Generated {
     ) -> Self {
         let is_exact = options.precision == DevicePrecision::Exact;
         let (sms, own_bytes) = properties.map_or((SMS, 0), |own| (own.sms, own.shared_bytes));
-        let table = |way| PhaseTable::with_products(program, way, is_exact, sms);
+        let table = |way| PhaseTable::with_products(program, way, options.precision, sms);
         let passes = [Way::Forward, Way::Back].map(table);
-        let mut layout = WeightLayout::new(program, &passes);
+        let mut layout = WeightLayout::new(program, &passes, options.precision);
         let known = shared_bytes(architecture).unwrap_or(own_bytes);
         let passes = passes.map(|phases| {
             let mut all = Vec::new();

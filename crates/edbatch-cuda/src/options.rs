@@ -2,6 +2,8 @@
 
 use std::env;
 
+use edbatch_runtime::kernels::bf16;
+
 use super::{Compilation, CudaError};
 
 /// The environment variable that overrides [`CudaOptions::driver`].
@@ -37,6 +39,53 @@ pub enum DevicePrecision {
     /// terms x w is at most (2⁻¹⁰ + 2⁻²² + K · 2⁻²²) · Σ |x w|. Bits depend on the device, but not
     /// on the mini-batch.
     Tf32,
+    /// Tensor cores, with operands rounded to bf16 (8-bit mantissa), as those of [`Precision::Bf16`]
+    /// on CPUs. The error of a sum is at most (2⁻⁷ + 2⁻¹⁶ + K · 2⁻²²) · Σ |x w|, and the difference
+    /// from a CPU's sum at most K · 2⁻²¹ · Σ |x w|. Bits depend on the device, but not on the
+    /// mini-batch.
+    ///
+    /// [`Precision::Bf16`]: edbatch_runtime::Precision::Bf16
+    Bf16,
+}
+
+impl DevicePrecision {
+    /// Returns the nearest number that an operand can be.
+    pub(super) fn round(self, x: f32) -> f32 {
+        match self {
+            Self::Tf32 if x.is_finite() => f32::from_bits((x.to_bits() + 0x1000) & !0x1fff),
+            Self::Exact | Self::Tf32 => x,
+            Self::Bf16 => bf16::round(x),
+        }
+    }
+
+    /// Returns the number of which the depth of [large](crate::PhaseEntry::is_large) products is a
+    /// multiple.
+    pub(super) fn terms(self) -> u32 {
+        if self == Self::Exact { 4 } else { 16 }
+    }
+
+    /// Returns the elements of a word of packed weights that tensor cores read: `OF_WORD` of
+    /// `kernels/tensor.h`.
+    pub(super) fn of_word(self) -> u32 {
+        if self == Self::Bf16 { 2 } else { 1 }
+    }
+
+    /// Returns the word of packed weights of a term, or of two in bf16.
+    pub(super) fn word(self, terms: &[f32]) -> u32 {
+        match *terms {
+            [lower, upper] => self.round(upper).to_bits() | self.round(lower).to_bits() >> 16,
+            _ => self.round(terms[0]).to_bits(),
+        }
+    }
+
+    /// Returns the name that a source defines.
+    pub(super) fn macro_name(self) -> Option<&'static str> {
+        match self {
+            Self::Exact => None,
+            Self::Tf32 => Some("TF32"),
+            Self::Bf16 => Some("BF16"),
+        }
+    }
 }
 
 /// The way to synchronise the blocks of a team, which runs a whole plan in one launch and keeps

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use edbatch_graph::{Kind, Network, TrainingNetwork};
 use edbatch_layout::{CellPart, CellPlan, CellStep, Program, Step};
 
+use crate::options::DevicePrecision;
 use crate::phases::{Phase, is_aligned, phases, whole_row};
 use crate::shapes::{self, TILE};
 
@@ -69,13 +70,18 @@ pub struct PhaseEntry {
 }
 
 /// Returns the number of slices of a phase whose products are large, or `None` if not all are.
-fn large_slices(network: &Network, (kind, cell): (Kind, &CellPlan), phase: &Phase) -> Option<u32> {
+fn large_slices(
+    network: &Network,
+    (kind, cell): (Kind, &CellPlan),
+    phase: &Phase,
+    precision: DevicePrecision,
+) -> Option<u32> {
     let mut slices = None;
     for (index, &units) in phase.steps.clone().zip(&phase.units) {
         let CellStep::Product { x, width, rows, .. } = cell.steps[index] else { continue };
         let row = whole_row(cell, phase.steps.start..index, x, width)?;
         let fits = is_aligned(network, kind, row)
-            && width.is_multiple_of(4)
+            && width.is_multiple_of(precision.terms())
             && width >= MIN_LARGE.0
             && rows >= MIN_LARGE.1;
         let own = units.div_ceil((LARGE_COLUMNS * units / rows).max(1));
@@ -89,12 +95,17 @@ impl PhaseTable {
     /// Numbers the phases of the forward pass of a program, with exact products.
     #[must_use]
     pub fn new(program: &Program) -> Self {
-        Self::with_products(program, Way::Forward, true, SMS)
+        Self::with_products(program, Way::Forward, DevicePrecision::Exact, SMS)
     }
 
-    /// Numbers the phases of a pass of a program, for a device with `sms` SMs; if `large`, with
-    /// large products. Cells of the other pass have no phases.
-    pub(crate) fn with_products(program: &Program, way: Way, large: bool, sms: u32) -> Self {
+    /// Numbers the phases of a pass of a program, for a device with `sms` SMs. Cells of the other
+    /// pass have no phases.
+    pub(crate) fn with_products(
+        program: &Program,
+        way: Way,
+        precision: DevicePrecision,
+        sms: u32,
+    ) -> Self {
         let (mut entries, mut parts) = (Vec::new(), Vec::new());
         for kind in (0..program.cells().len()).map(Kind::new) {
             parts.push([CellPart::Whole, CellPart::Prologue, CellPart::Body].map(|part| {
@@ -110,8 +121,8 @@ impl PhaseTable {
                         if let [CellStep::Product { rows, .. }] = &plan.steps[phase.steps.clone()] {
                             phase.units[0] = *rows;
                         }
-                        let of_large = large_slices(program.network(), (kind, plan), &phase);
-                        let of_large = of_large.filter(|_| large);
+                        let network = program.network();
+                        let of_large = large_slices(network, (kind, plan), &phase, precision);
                         let least = phase.units.iter().copied().min().unwrap_or(1);
                         let slices = of_large.unwrap_or_else(|| {
                             let written = plan.steps[phase.steps.clone()]

@@ -45,19 +45,17 @@ pub(crate) fn source(
     if table.way == Way::Back {
         line!(text, "#define LOSSES");
     }
-    for header in ["attention", "copies", "tf32", "large"] {
+    if let Some(name) = precision.macro_name() {
+        line!(text, "#define {name}");
+    }
+    for header in ["attention", "copies", "large"] {
         line!(text, "#include \"{header}.h\"");
     }
-    let multiply = match precision {
-        DevicePrecision::Exact => "small",
-        DevicePrecision::Tf32 => "small_tf32",
-    };
     let functions = Functions::default();
     let mut phases = String::new();
     for (number, entry) in table.entries().iter().enumerate() {
         let cell = program.part(entry.cell, entry.part).expect("it has phases");
-        let writer = PhaseWriter::new(program, entry, cell, weights, &functions);
-        PhaseWriter { multiply, ..writer }.write(number, &mut phases);
+        PhaseWriter::new(program, entry, cell, weights, &functions).write(number, &mut phases);
     }
     for (number, (parameters, operations)) in functions.take().into_iter().enumerate() {
         line!(text, "\nCALLED void elementwise_{number}(");
@@ -98,8 +96,6 @@ struct PhaseWriter<'a> {
     functions: &'a Functions,
     /// For each region of scratch: the elements per call in all regions before it, and in it.
     scratch: Vec<(u32, u32)>,
-    /// The name of the C++ function for products of weights and vectors.
-    multiply: &'static str,
     /// A bit for each operand whose rows are read.
     read: Cell<u32>,
 }
@@ -113,8 +109,8 @@ impl<'a> PhaseWriter<'a> {
         functions: &'a Functions,
     ) -> Self {
         let (scratch, _) = scratch(cell);
-        let (multiply, read) = ("small", Cell::new(0));
-        Self { program, entry, cell, weights, functions, scratch, multiply, read }
+        let read = Cell::new(0);
+        Self { program, entry, cell, weights, functions, scratch, read }
     }
 
     fn write(&self, number: usize, text: &mut String) {

@@ -18,7 +18,7 @@ mod ptx;
 mod rows;
 mod stored;
 mod teams;
-mod tf32;
+mod tensor;
 mod tiles;
 mod trained;
 mod training;
@@ -166,12 +166,13 @@ const RESIDENT: usize = 96 << 10;
 const ROOM: usize = RESIDENT + (64 << 10);
 
 /// Returns a source with all headers, whose only job runs `wave`. There, the command list begins
-/// with the caller's words.
+/// with the caller's words. A first line of `functions` that defines a precision comes first.
 fn source(functions: &str, wave: &str) -> Source {
+    let define = functions.lines().next().filter(|line| line.starts_with("#define")).unwrap_or("");
     let text = format!(
-        "#include \"ahead.h\"\n#include \"attention.h\"\n#include \"outputs.h\"\n\
+        "{define}\n#include \"ahead.h\"\n#include \"attention.h\"\n#include \"outputs.h\"\n\
          #include \"small.h\"\n\
-         #include \"tf32.h\"\n#include \"large.h\"\n\n{functions}\n\n\
+         #include \"large.h\"\n\n{functions}\n\n\
          DEVICE void wave(TeamBlock block, const Arguments& a) {{\n{wave}\n}}\n\
          DEVICE void load_weights(TeamBlock, const Arguments&) {{}}\n\
          DEVICE const float* missing_row(TeamBlock, Job) {{ return nullptr; }}\n\

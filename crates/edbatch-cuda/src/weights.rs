@@ -6,6 +6,7 @@ use edbatch_graph::Network;
 use edbatch_layout::{Base, CellStep, Program, Weight};
 use edbatch_runtime::{BackendError, Parameters};
 
+use super::options::DevicePrecision;
 use super::phase_table::{PhaseTable, Way};
 use super::unit_tile::UnitTile;
 
@@ -13,11 +14,14 @@ use super::unit_tile::UnitTile;
 ///
 /// A stack of weights with N rows and K columns is packed `[⌈K / 4⌉][N][4]`: consecutive threads
 /// compute consecutive columns of the product and read consecutive groups of four. The tail of K is
-/// padded with zeros. The weights of unit tiles are packed once more, in the layout of
+/// padded with zeros. Weights are rounded once, here. In bf16, large products read pairs of them,
+/// packed likewise; the first one is in the lower half of a word. The weights of unit tiles are packed once more, in the layout of
 /// `kernels/tile.h`: which of them a team holds depends on the device.
 #[derive(Debug, Default)]
 pub(crate) struct WeightLayout {
-    stacks: BTreeMap<Vec<Weight>, Stack>,
+    precision: DevicePrecision,
+    /// By weights, and the elements of a word.
+    stacks: BTreeMap<(Vec<Weight>, u32), Stack>,
     /// By pass and phase.
     tiles: BTreeMap<(Way, usize), TileWeights>,
     plain: BTreeMap<Weight, usize>,
@@ -42,14 +46,18 @@ struct TileWeights {
 
 impl WeightLayout {
     /// Places all parameters that the phases of both passes of a program read.
-    pub(crate) fn new(program: &Program, passes: &[PhaseTable; 2]) -> Self {
-        let mut layout = Self::default();
+    pub(crate) fn new(
+        program: &Program,
+        passes: &[PhaseTable; 2],
+        precision: DevicePrecision,
+    ) -> Self {
+        let mut layout = Self { precision, ..Self::default() };
         for entry in passes.iter().flat_map(PhaseTable::entries) {
             let cell = program.part(entry.cell, entry.part).expect("it has phases");
             let tables = program.network()[entry.cell].tables();
             for step in &cell.steps[entry.phase.steps.clone()] {
                 if let CellStep::Product { weights, rows, width, .. } = step {
-                    layout.stack(weights, *rows as usize, *width as usize);
+                    layout.stack(weights, entry.is_large, *rows as usize, *width as usize);
                 }
                 for (place, _) in step.reads() {
                     let weight = match place.base {
@@ -68,11 +76,18 @@ impl WeightLayout {
         layout
     }
 
-    fn stack(&mut self, weights: &[Weight], outputs: usize, depth: usize) {
-        if !self.stacks.contains_key(weights) {
-            let start = self.take(depth.next_multiple_of(4) * outputs);
-            self.stacks.insert(weights.to_vec(), Stack { start, outputs, depth });
+    fn stack(&mut self, weights: &[Weight], is_large: bool, outputs: usize, depth: usize) {
+        let key = self.key(weights, is_large);
+        if !self.stacks.contains_key(&key) {
+            let words = depth / key.1 as usize;
+            let start = self.take(words.next_multiple_of(4) * outputs);
+            self.stacks.insert(key, Stack { start, outputs, depth });
         }
+    }
+
+    /// Returns the key of a stack that large products read, or others.
+    fn key(&self, weights: &[Weight], is_large: bool) -> (Vec<Weight>, u32) {
+        (weights.to_vec(), if is_large { self.precision.of_word() } else { 1 })
     }
 
     fn plain(&mut self, weight: Weight, elements: usize) {
@@ -109,9 +124,9 @@ impl WeightLayout {
         start
     }
 
-    /// Returns the start of a stack of weights, in floats.
-    pub(crate) fn of_stack(&self, weights: &[Weight]) -> usize {
-        self.stacks[weights].start
+    /// Returns the start of a stack of weights that large products read, or others, in floats.
+    pub(crate) fn of_stack(&self, weights: &[Weight], is_large: bool) -> usize {
+        self.stacks[&self.key(weights, is_large)].start
     }
 
     /// Returns the start of a parameter that is not packed, in floats.
@@ -140,13 +155,13 @@ impl WeightLayout {
             bytes: 4 * self.floats as u64,
         })?;
         words.resize(self.floats, 0.0_f32.to_bits());
-        for (weights, &Stack { start, outputs, depth }) in &self.stacks {
+        for ((weights, of_word), &Stack { start, outputs, depth }) in &self.stacks {
             let values: Vec<_> =
                 weights.iter().map(|&weight| parameters.weight(network, weight)).collect();
             let rows = values.iter().flat_map(|values| values.chunks_exact(depth));
             for (n, row) in rows.enumerate() {
-                for (k, &weight) in row.iter().enumerate() {
-                    words[start + (k / 4 * outputs + n) * 4 + k % 4] = weight.to_bits();
+                for (k, terms) in row.chunks(*of_word as usize).enumerate() {
+                    words[start + (k / 4 * outputs + n) * 4 + k % 4] = self.precision.word(terms);
                 }
             }
         }

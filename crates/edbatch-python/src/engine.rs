@@ -36,7 +36,7 @@ use crate::{arrays, errors, exclusive};
 /// a learned policy), `memory_limit` and `fold_tables` in bytes, `counts` for `report`, `work` (a
 /// function that returns the relative cost of an input, to divide inputs between threads),
 /// `device`: "cpu", "cuda", "cuda:1" or "cuda-emulated", and `precision` of products of weights
-/// and vectors: "f32", "bf16" (three digits, faster, on the CPU) or "tf32" (on a device).
+/// and vectors: "f32", "bf16" (three digits, faster) or "tf32" (on a device).
 ///
 /// Raises WeightsError if the weights do not fit the network, ValueError for invalid options,
 /// MemoryError, and DeviceError if the device cannot be used.

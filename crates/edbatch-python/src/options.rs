@@ -122,12 +122,16 @@ impl Options<'_> {
         let options = if self.counts { options.counts() } else { options };
         if self.device == Device::Cpu {
             let precisions = [("f32", Precision::F32), ("bf16", Precision::Bf16)];
-            let precision = self.precision_of("cpu", precisions)?;
+            let precision = self.precision_of("cpu", &precisions)?;
             let options = options.fold_tables(self.fold_tables).precision(precision);
             return Engine::with_options(model, parameters, options).map_err(errors::engine);
         }
-        let precisions = [("f32", DevicePrecision::Exact), ("tf32", DevicePrecision::Tf32)];
-        let precision = self.precision_of("cuda", precisions)?;
+        let precisions = [
+            ("f32", DevicePrecision::Exact),
+            ("bf16", DevicePrecision::Bf16),
+            ("tf32", DevicePrecision::Tf32),
+        ];
+        let precision = self.precision_of("cuda", &precisions)?;
         let program = Program::new(network.clone(), CellStyle::default());
         let program = program.map_err(|error| PyValueError::new_err(error.to_string()))?;
         let program = Arc::new(program.fold_tables(self.fold_tables));
@@ -139,11 +143,11 @@ impl Options<'_> {
     }
 
     /// Returns the precision, which must be one of those that the device has.
-    fn precision_of<P>(&self, device: &str, all: [(&str, P); 2]) -> PyResult<P> {
-        let names = format!("{} or {}", all[0].0, all[1].0);
-        let precision = all.into_iter().find(|(name, _)| *name == self.precision);
-        precision.map(|(_, precision)| precision).ok_or_else(|| {
-            let got = self.precision;
+    fn precision_of<P: Copy>(&self, device: &str, all: &[(&str, P)]) -> PyResult<P> {
+        let precision = all.iter().find(|(name, _)| *name == self.precision);
+        precision.map(|&(_, precision)| precision).ok_or_else(|| {
+            let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+            let (names, got) = (names.join(" or "), self.precision);
             let error = format!("precision: expected {names} on device {device}, got {got:?}");
             PyValueError::new_err(error)
         })

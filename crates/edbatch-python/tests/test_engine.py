@@ -338,7 +338,8 @@ def test_emulated_devices_give_the_same_bits():
     except ed.DeviceError as error:
         pytest.skip(f"no emulated device: {error}")
     assert [bits(out) for out in engine.run(trees(3))] == expected
-    rounded = model.engine(device="cuda-emulated", precision="tf32").run(trees(3))
-    assert [bits(out) for out in rounded] != expected
-    for a, b in zip(model.engine().run(trees(3)), rounded, strict=True):
-        np.testing.assert_allclose(a, b, rtol=0, atol=1e-2)
+    for precision in ("tf32", "bf16"):
+        rounded = model.engine(device="cuda-emulated", precision=precision).run(trees(3))
+        assert [bits(out) for out in rounded] != expected
+        for a, b in zip(model.engine().run(trees(3)), rounded, strict=True):
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-2)

@@ -250,10 +250,10 @@ def test_options_and_inputs_say_what_was_expected(tmp_path):
         text = f'precision: expected f32 or bf16 on device cpu, got "{precision}"'
         with raises(ValueError, text):
             model.engine(precision=precision)  # HERE
-    text = 'precision: expected f32 or tf32 on device cuda, got "bf16"'
+    text = 'precision: expected f32 or bf16 or tf32 on device cuda, got "half"'
     for device in ("cuda", "cuda:99", "cuda-emulated"):
         with raises(ValueError, text):
-            model.engine(device=device, precision="bf16")  # HERE
+            model.engine(device=device, precision="half")  # HERE
 
 
 def test_weights_say_what_does_not_fit(tmp_path):

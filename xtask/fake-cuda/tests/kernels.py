@@ -348,6 +348,15 @@ test("tf32 tiles", source=TF32, buffers=[("f", [0.0] * 128), ("f", [x + 2.0 ** -
 wrong("tf32 tiles, not rounded", "tf32 tiles", "IS NOT ROUNDED", buffers=[("f", [0.0] * 128), ("f", [f32(x + 0.001) for x in AS[:128]]), ("f", BS[:64])],
       launches=[{"threads": 32, "numbers": [1]}], least=6)
 
+FLUSHED = r"""
+extern "C" __global__ void k(float* out, const float* in) {
+    asm("mul.rn.ftz.f32 %0, %1, 0f3F800000;" : "=f"(out[TID]) : "f"(in[TID]));
+    out[4 + TID] = in[TID] * 1.0f;
+}
+"""
+test("flushed products", source=FLUSHED, buffers=[("f", [9.0] * 8), ("f", [2.0 ** -127, -(2.0 ** -140), 2.0 ** -126, -3.0])], threads=4,
+     check=lambda o, x: None if [str(y) for y in o] == ["0.0", "-0.0"] + [str(y) for y in x[2:] + x] else str(o))
+
 APPROXIMATE = r"""
 extern "C" __global__ void k(float* out, const float* in) {
     float x = in[TID], y;

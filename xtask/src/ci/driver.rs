@@ -77,6 +77,8 @@ struct Run {
     hidden: &'static str,
     /// True if it trains, for which the inputs are labels too.
     trains: bool,
+    /// The precision of products. Other ones than f32 have the bytes of the emulated device.
+    precision: &'static str,
     /// Values of `EDBATCH_CUDA`, `FAKE_CUDA_DEVICE`, `FAKE_CUDA_SMS`, `FAKE_CUDA_DRIVER` and
     /// `FAKE_CUDA_MUTATE`.
     driver: &'static str,
@@ -107,8 +109,9 @@ pub(super) fn pass(all: bool, skips: &Skips) -> Result<bool, Failure> {
     let (model, driver) = ("tree_lstm", "teams");
     let (device, sms, version, mistake, nvrtc) = ("h100", "12", "13000", None, NVRTC_13);
     let hidden = "";
-    let trains = false;
-    let first = Run { model, hidden, trains, driver, device, sms, version, mistake, nvrtc };
+    let (trains, precision) = (false, "f32");
+    let first =
+        Run { model, hidden, trains, precision, driver, device, sms, version, mistake, nvrtc };
     let mut runs = first.of(&MODELS);
     // A barrier before each wave.
     runs.push(Run { driver: "barriers", ..first });
@@ -129,7 +132,8 @@ pub(super) fn pass(all: bool, skips: &Skips) -> Result<bool, Failure> {
         if !init(model, inputs, hidden)? {
             return Ok(false);
         }
-        runs.push(Run { model, hidden, ..first });
+        let precisions = ["f32", "tf32", "bf16"].into_iter();
+        runs.extend(precisions.map(|precision| Run { model, hidden, precision, ..first }));
     }
     let (model, _, hidden) = tiles[0];
     let of_tiles = in_tiles.iter().map(|&mistake| Run { mistake: Some(mistake), ..first });
@@ -246,7 +250,7 @@ impl Run {
         let mut command = Command::new(std::env::current_exe()?.with_file_name("edbatch"));
         let trained = cache.join(format!("{name}_{backend}"));
         match TRAINED.iter().find(|(model, ..)| self.trains && *model == self.model) {
-            None => drop(command.arg("infer").arg(&model)),
+            None => drop(command.arg("infer").arg(&model).args(["--precision", self.precision])),
             Some((_, inputs, targets)) => {
                 let _ = fs::remove_dir_all(&trained);
                 command.arg("train").arg(&model).arg("--output").arg(&trained);
@@ -273,11 +277,12 @@ impl Run {
         Ok((output, fs::read_to_string(log)?))
     }
 
-    /// Checks that the GPU writes the CPU's bytes and that the driver finds nothing. For a run with
-    /// a mistake, checks instead that the code contains its text and that one of the two fails.
+    /// Checks that the GPU writes the CPU's bytes, or those of the emulated device in precisions that
+    /// sum in another order, and that the driver finds nothing. For a run with a mistake, checks instead that the code contains its text and that one of the two fails.
     fn check(&self, folder: &Path) -> Result<(), Failure> {
         let cache = folder.join("cache");
-        let (expected, _) = self.run("cpu", folder, &cache)?;
+        let backend = if self.precision == "f32" { "cpu" } else { "cuda-emulated" };
+        let (expected, _) = self.run(backend, folder, &cache)?;
         let (got, log) = self.run("cuda", folder, &cache)?;
         let finding = log.lines().find(|line| line.starts_with("FINDING"));
         let wrong = if let Some(finding) = finding {
@@ -323,9 +328,12 @@ impl Run {
 
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { model, hidden, trains, driver, device, sms, version, mistake, .. } = self;
-        let trains = if *trains { " training" } else { "" };
-        write!(f, "{model}{hidden}{trains}, {driver}, {device}, {sms} SMs, driver {version}")?;
+        let Self { model, hidden, precision, driver, device, sms, version, mistake, .. } = self;
+        let trains = if self.trains { " training" } else { "" };
+        write!(
+            f,
+            "{model}{hidden}{trains}, {precision}, {driver}, {device}, {sms} SMs, driver {version}"
+        )?;
         mistake.map_or(Ok(()), |mistake| write!(f, ", {mistake}"))
     }
 }

@@ -1,5 +1,5 @@
 //! The part `verify`: the device computes the processor's bits, for all goldens and for random
-//! networks. TF32 results are close to them.
+//! networks. Results in TF32 and bf16 are close to them.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -30,7 +30,8 @@ use crate::record::finding::{Finding, Outcome};
 const SIZES: [usize; 2] = [2, 64];
 
 /// All variants.
-pub(super) const VARIANTS: [System; 3] = [System::Cuda, System::CudaFolded, System::CudaTf32];
+pub(super) const VARIANTS: [System; 4] =
+    [System::Cuda, System::CudaFolded, System::CudaTf32, System::CudaBf16];
 
 /// Compares models, and `networks` random networks, until a deadline.
 pub(super) fn verify(
@@ -94,8 +95,9 @@ fn golden(device: &Device, folder: &Path) -> Result<String, Failure> {
     let expected = cpu.run(&inputs)?;
     let chunks = SIZES.map(|size| inputs.chunks(size).map(<[_]>::to_vec).collect::<Vec<_>>());
     let unlearned = Fsm::new(Encoding::Sort, 0);
-    let mut tf32: Option<Vec<Rows>> = None;
+    let mut note = String::from("the processor's bits, also with folded tables");
     for system in VARIANTS {
+        let mut first: Option<Vec<Rows>> = None;
         let setup = Setup::new(system, &unlearned, 1).on(Some(device));
         let (model, set) = (loaded.model.clone(), Arc::default());
         let mut running = Running::new(model, &setup, &loaded.parameters, set, chunks.concat())?;
@@ -108,7 +110,7 @@ fn golden(device: &Device, folder: &Path) -> Result<String, Failure> {
             }
             let error = difference(&got, &expected);
             let compared = match system {
-                System::CudaTf32 => tf32.get_or_insert(got.clone()),
+                System::CudaTf32 | System::CudaBf16 => first.get_or_insert(got.clone()),
                 _ => &expected,
             };
             if !same_bits_or_nan(&got, compared) {
@@ -118,9 +120,11 @@ fn golden(device: &Device, folder: &Path) -> Result<String, Failure> {
                 return Err(format!("{name}: differs by {error:e} from the processor").into());
             }
         }
+        if let Some(rounded) = first {
+            note += &format!("; {name} within {:.1e}", difference(&rounded, &expected));
+        }
     }
-    let error = tf32.map_or(0.0, |tf32| difference(&tf32, &expected));
-    Ok(format!("the processor's bits, also with folded tables; tf32 within {error:.1e}"))
+    Ok(note)
 }
 
 /// Compares random networks on several threads, since compiling takes most of the time. `is_same`

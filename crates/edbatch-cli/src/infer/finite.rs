@@ -26,7 +26,7 @@ impl<'a> Reference<'a> {
         let load = || load(self.folder.path()).map_err(|error| error.to_string());
         let Loaded { model, parameters, .. } =
             self.loaded.get_or_init(load).as_ref().map_err(String::clone)?;
-        // A device's results are compared in f32: it has no other precision on CPUs.
+        // Results in TF32 are compared in f32: CPUs do not have it.
         let precision = self.precision.on_cpu().unwrap_or_default();
         match interpret_finite(model, parameters, std::slice::from_ref(input), precision) {
             Ok(_) => Ok(()),

@@ -65,7 +65,7 @@ impl Compile {
         let model = model.map_err(Failure::new)?;
         let program = Program::new(model.network().clone(), CellStyle::default());
         let program = program.map_err(Failure::new)?;
-        let options = self.precision.on_device()?;
+        let options = self.precision.on_device();
         let mut all = vec![cuda::compile(&program, &options, &self.arch).map_err(Failure::new)?];
         if self.train {
             let program = self.for_training(model.network())?;

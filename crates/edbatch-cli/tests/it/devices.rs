@@ -25,6 +25,11 @@ fn an_emulated_device_gives_the_bytes_of_the_cpu() {
         let got = scratch.ok(&[&device[..], &["--policy", policy]].concat());
         assert!(got == expected, "{policy}: other bytes");
     }
+    for precision in ["tf32", "bf16"] {
+        let got = scratch.ok(&[&device[..], &["--precision", precision]].concat());
+        let lines = |text: &str| text.lines().count();
+        assert!(got != expected && lines(&got) == lines(&expected), "{precision}: not rounded");
+    }
     // A device runs steps of two calls in chains, of which those after an end are dropped.
     let statistics = |words: &[&str]| {
         scratch.ok(&[words, &["--output", "@out", "--stats", "@stats"]].concat());

@@ -97,13 +97,6 @@ fn errors_of_inputs_have_a_position() {
     let evaluate = ["evaluate", "@model", "--metric", "loss", "--input", "@unbalanced"];
     let message = scratch.error_of_usage(&[&evaluate[..], &["--precision", "tf32"]].concat());
     assert!(message.contains("is for backend cuda"), "{message}");
-    if cfg!(feature = "cuda") {
-        for backend in ["cuda", "cuda-emulated"] {
-            let words = ["infer", "@model", "--backend", backend, "--precision", "bf16"];
-            let message = scratch.error_of_usage(&words);
-            assert!(message.contains("bf16 is for backends cpu and interpret"), "{message}");
-        }
-    }
     let device = ["infer", "@model", "--backend", "cuda"];
     if !cfg!(feature = "cuda") {
         check(&scratch, &device, &["does not support backend cuda", "--features cuda"]);

@@ -1,7 +1,8 @@
 // Products of the rows of a tile with packed weights, for any sizes: a thread computes one column
-// of up to four rows.
+// of up to four rows. Both operands are rounded if the source says so (`tensor.h`).
 #pragma once
 #include "job.h"
+#include "tensor.h"
 
 // The number of elements of each row that shared memory holds at a time, a multiple of four.
 enum : u32 { PIECE = 512 };
@@ -63,7 +64,7 @@ DEVICE void load_rows(const Block& block, const Job& j, u32 t, Rows x, u32 from,
         float* to = block.shared() + (t / 32 + n * (THREADS / 32)) * apart;
 #pragma unroll
         for (u32 i = 0; i < GROUP; ++i)
-            if (k + 32 * i < length) to[k + 32 * i] = own[n][i];
+            if (k + 32 * i < length) to[k + 32 * i] = rounded(own[n][i]);
     }
 }
 static_assert(2 * THREADS / 32 == TILE, "each warp loads one or two rows");
@@ -74,6 +75,16 @@ static_assert(2 * THREADS / 32 == TILE, "each warp loads one or two rows");
 template <class F>
 DEVICE void each_piece(const Block& block, const Job& j, Rows x, u32 depth, bool again, F f) {
     bool gathered = x.base == nullptr;
+#ifdef TENSOR
+    if (gathered && !again)
+        block.superstep([&](u32 t) {
+#pragma unroll 1
+            for (u32 i = t; i < j.count * depth; i += THREADS) {
+                float* own = block.shared() + i / depth * distance(depth) + i % depth;
+                *own = rounded(*own);
+            }
+        });
+#endif
     u32 piece = gathered || depth < PIECE ? depth : (u32)PIECE, apart = distance(piece);
 #pragma unroll 1
     for (u32 from = 0; from < depth; from += piece) {

@@ -18,7 +18,7 @@ impl PhaseWriter<'_> {
             Mode::Add => self.rows(*out),
             Mode::From(place) => self.rows(*place),
         };
-        let function = if self.entry.is_large { "large" } else { self.multiply };
+        let function = if self.entry.is_large { "large" } else { "small" };
         let (stack, out) = (self.stack(index), self.own(*out));
         let call = |rows: &str| {
             format!("{function}(block, j, {rows}, {stack},\n        {out}, {before});")
@@ -45,7 +45,8 @@ impl PhaseWriter<'_> {
             unreachable!("called for products")
         };
         let units = self.entry.phase.units[index - self.entry.phase.steps.start];
-        format!("Stack{{{}ull, {rows}, {width}, {units}}}", self.weights.of_stack(weights))
+        let start = self.weights.of_stack(weights, self.entry.is_large);
+        format!("Stack{{{start}ull, {rows}, {width}, {units}}}")
     }
 
     /// Writes code that computes `count` columns of a place once more, from the cell's arguments,

@@ -23,7 +23,7 @@ const EVERYTHING: &str = "const u32* job = a.commands;
     find_rows(block, j, 3);
     load_resident(block, a.weights, (const Resident*)a.weights, 1);
     small(block, j, x, stack, out, y);
-    small_tf32(block, j, x, stack, out, no_rows());
+    large(block, j, x, stack, out, no_rows());
     reduce(block, j, 1, job[15], job[16], out, units);
     copy(block, j.whole(), x, job[17], job[18], rest, units);
     fill(block, j, from_bits(job[19]), out, units);
@@ -59,16 +59,19 @@ fn compiled(source: &Source, architecture: &str) -> Option<Result<Binary, CudaEr
 fn all_headers_compile_for_all_architectures_without_spilling() {
     for generation in [(8, 0), (8, 9), (9, 0), (10, 0), (12, 0)] {
         let architecture = architecture(generation);
-        let headers = "#include \"copies.h\"";
-        let Some(binary) = compiled(&source(headers, EVERYTHING), &architecture) else { return };
-        let binary = binary.unwrap();
-        assert!(binary.code.starts_with(b"\x7fELF"), "{architecture}: no machine code");
-        let usage = binary.usage().expect("the log says what the kernel takes");
-        eprintln!("{architecture}: {usage:?}, {} bytes", binary.code.len());
-        assert_eq!(usage.spilled, 0, "{architecture}: {}", binary.log);
-        assert!(usage.stack <= MAX_STACK, "{architecture}: {}", binary.log);
-        assert!((32..=255).contains(&usage.registers), "{architecture}: {usage:?}");
-        assert!((100..5000).contains(&binary.longest_function()), "{architecture}");
+        for precision in ["", "#define TF32\n", "#define BF16\n"] {
+            let headers = format!("{precision}#include \"copies.h\"");
+            let source = source(&headers, EVERYTHING);
+            let Some(binary) = compiled(&source, &architecture) else { return };
+            let binary = binary.unwrap();
+            assert!(binary.code.starts_with(b"\x7fELF"), "{architecture}: no machine code");
+            let usage = binary.usage().expect("the log says what the kernel takes");
+            eprintln!("{architecture} {precision:?}: {usage:?}, {} bytes", binary.code.len());
+            assert_eq!(usage.spilled, 0, "{architecture}: {}", binary.log);
+            assert!(usage.stack <= MAX_STACK, "{architecture}: {}", binary.log);
+            assert!((32..=255).contains(&usage.registers), "{architecture}: {usage:?}");
+            assert!((100..5000).contains(&binary.longest_function()), "{architecture}");
+        }
     }
 }
 

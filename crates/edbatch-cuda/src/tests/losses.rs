@@ -9,6 +9,7 @@ use edbatch_runtime::kernels::math;
 
 use super::{Random, assert_same_bits, everywhere, levels};
 use crate::command_list::{CommandList, Givens, Losses};
+use crate::options::DevicePrecision;
 use crate::phase_table::{PhaseTable, SMS, Way};
 
 const LOSS: &str = "#include \"loss.h\"";
@@ -229,7 +230,7 @@ fn lists_of_a_step_of_training_are_readable() {
         (Way::Forward, &plan.forward, Givens::Trained(&[100, 200, 300], true)),
         (Way::Back, &plan.back, Givens::Losses(losses)),
     ] {
-        let table = PhaseTable::with_products(&program, way, true, SMS);
+        let table = PhaseTable::with_products(&program, way, DevicePrecision::Exact, SMS);
         list.write_from(&program, &table, plan, given).unwrap();
         write!(got, "{way:?}, {} elements\n{list}", list.arena()).unwrap();
     }

@@ -8,7 +8,7 @@ use edbatch_runtime::kernels::{
 /// Each block computes a slice of the units of a product. The command list: a job with an
 /// operand; depth, width, units, and how it runs; the start of each row. A bias follows the
 /// weights.
-const PRODUCT: &str = "
+pub(super) const PRODUCT: &str = "
     u32 most = a.commands[1] > TILE ? (u32)LARGE_TILE : (u32)TILE, calls = a.commands[1];
     if (calls > most) {
         run_tiles(block, a, Share{0, most, calls - most, block.index, block.slices, 0, most});
@@ -16,7 +16,8 @@ const PRODUCT: &str = "
     }
     run_tiles(block, a, Share{0, 0, calls, block.index, block.slices, 0, most});";
 
-const RUN_TILES: &str = "DEVICE void run_tiles(TeamBlock block, const Arguments& a, Share share) {
+pub(super) const RUN_TILES: &str =
+    "DEVICE void run_tiles(TeamBlock block, const Arguments& a, Share share) {
     Job j(a, a.commands, share, block.ahead());
     u32 depth = a.commands[10], width = a.commands[11], units = a.commands[12];
     u32 how = a.commands[13];

@@ -196,7 +196,12 @@ fn forks_take_devices_in_turn() {
 
 /// Results are near the CPU's, and have the same bits for all sizes of mini-batches and teams.
 #[test]
-fn tf32_is_near_and_does_not_depend_on_the_mini_batch() {
+fn tf32_and_bf16_are_near_and_do_not_depend_on_the_mini_batch() {
+    near_in_all_mini_batches(DevicePrecision::Tf32, 1e-5..5e-3);
+    near_in_all_mini_batches(DevicePrecision::Bf16, 1e-4..3e-2);
+}
+
+fn near_in_all_mini_batches(precision: DevicePrecision, range: std::ops::Range<f32>) {
     let Some(subject) = trees() else { return };
     let mut first: Option<Vec<Rows>> = None;
     for (sms, resident_bytes) in [(12, 64 << 10), (5, 1 << 10)] {
@@ -204,7 +209,7 @@ fn tf32_is_near_and_does_not_depend_on_the_mini_batch() {
         let program = Program::new(subject.model.network().clone(), CellStyle::default()).unwrap();
         let (program, parameters) = (Arc::new(program), &subject.parameters);
         for driver in emulated::DRIVERS {
-            let options = CudaOptions::new().driver(driver).precision(DevicePrecision::Tf32);
+            let options = CudaOptions::new().driver(driver).precision(precision);
             let Some(backend) = emulated::with(&device, program.clone(), parameters, &options)
             else {
                 return;
@@ -226,7 +231,7 @@ fn tf32_is_near_and_does_not_depend_on_the_mini_batch() {
     let (got, expected) = (elements(&first.expect("it ran")), elements(&subject.expected));
     let errors = got.iter().zip(&expected).map(|(got, expected)| (got - expected).abs());
     let worst = errors.fold(0.0, f32::max);
-    assert!((1e-5..5e-3).contains(&worst), "{worst}");
+    assert!(range.contains(&worst), "{precision:?}: {worst}");
 }
 
 /// A translator that panics on sources of seven words.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use edbatch::cuda::{CudaOptions, EmulatedDevice};
+use edbatch::cuda::{CudaOptions, DevicePrecision, EmulatedDevice};
 use edbatch::models::{Model, ModelConfig, Zoo};
-use edbatch::{Engine, EngineOptions, Loaded, load};
+use edbatch::{Engine, EngineOptions, Loaded, Precision, Rows, load};
 use edbatch_layout::{CellStyle, Program};
 use edbatch_runtime::kernels::Level;
 
@@ -39,7 +39,9 @@ fn models_with_unit_tiles_have_the_bits_of_the_cpu() {
     for (index, (name, hidden)) in (0..).zip(subjects) {
         let all = edbatch_testing::all_cases();
         for shape in (0..6).filter(|&shape| all || shape == 5 - index % 6) {
-            let Some(tiles) = check(name, hidden, shape) else { return };
+            let options = CudaOptions::new().shape(Some(shape));
+            let Some((tiles, got, expected)) = check(name, hidden, &options, None) else { return };
+            assert!(got == expected, "{name}, {hidden}, shape {shape}: other bits than the CPU");
             ran += &format!("{name} {hidden}: {tiles}\n");
         }
     }
@@ -49,9 +51,45 @@ fn models_with_unit_tiles_have_the_bits_of_the_cpu() {
     assert!(without.is_empty(), "no unit tiles: {without:?}");
 }
 
-/// Compares a model with the CPU on a device whose unit tiles have a shape, or the fastest for 0.
-/// Returns the shapes that they have, or `None` without a C++ compiler.
-fn check(name: &str, hidden: usize, shape: u32) -> Option<String> {
+/// In TF32 and bf16, results are near the CPU's in f32 and in bf16, with the same bits in every shape
+/// and mini-batch. Translators choose other words.
+#[test]
+fn models_in_tf32_and_bf16_are_near_the_cpu() {
+    let precisions = [(DevicePrecision::Tf32, 1e-7..1e-2), (DevicePrecision::Bf16, 0.0..5e-3)];
+    for (precision, range) in precisions {
+        for (name, _) in MODELS.into_iter().filter(|(name, _)| *name != "lstm_nmt") {
+            let mut first: Option<Vec<Rows>> = None;
+            for shape in [0, 6, 7] {
+                let options = CudaOptions::new().precision(precision).shape(Some(shape));
+                let Some((_, got, expected)) = check(name, 64, &options, first.as_deref()) else {
+                    return;
+                };
+                let off = distance(&got, &expected);
+                assert!(range.contains(&off), "{name}, {precision:?}: {off}");
+                first = Some(got);
+            }
+        }
+    }
+}
+
+/// Returns the largest difference of elements.
+fn distance(a: &[Rows], b: &[Rows]) -> f32 {
+    let elements =
+        |all: &[Rows]| -> Vec<f32> { all.iter().flat_map(Rows::iter).flatten().copied().collect() };
+    let (a, b) = (elements(a), elements(b));
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(&b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+/// Runs a model on a device whose unit tiles have a shape, or the fastest for 0, in mini-batches of
+/// one input and of all, which have the same bits as each other and as `others`. Returns the shapes
+/// of the tiles, the results, and the CPU's, or `None` without a C++ compiler.
+fn check(
+    name: &str,
+    hidden: usize,
+    options: &CudaOptions,
+    others: Option<&[Rows]>,
+) -> Option<(String, Vec<Rows>, Vec<Rows>)> {
     let Loaded { folder, .. } = load(goldens().join(name)).unwrap();
     let config = folder.config().expect("a model of the zoo").clone();
     let half = |size: Option<usize>| size.map(|_| hidden);
@@ -64,20 +102,25 @@ fn check(name: &str, hidden: usize, shape: u32) -> Option<String> {
     let parameters = random(model.network(), 5);
     let inputs = folder.inputs(&folder.input()).unwrap();
     let inputs = inputs.collect::<Result<Vec<_>, _>>().unwrap();
-    let mut cpu = Engine::new(model.clone(), parameters.clone()).unwrap();
+    let is_bf16 = options.precision == DevicePrecision::Bf16;
+    let precision = if is_bf16 { Precision::Bf16 } else { Precision::F32 };
+    let on_cpu = EngineOptions::new().precision(precision);
+    let mut cpu = Engine::with_options(model.clone(), parameters.clone(), on_cpu).unwrap();
     let expected = cpu.run(&inputs).unwrap();
     let program = Program::new(model.network().clone(), CellStyle::default()).unwrap();
-    let (program, device) = (Arc::new(program), EmulatedDevice::new(7 + shape));
-    let options = CudaOptions::new().shape(Some(shape));
-    let backend = emulated::with(&device, program.clone(), &parameters, &options)?;
-    let tiles = device.team_size(&program, &options).tiles;
+    let (program, device) = (Arc::new(program), EmulatedDevice::new(7));
+    let backend = emulated::with(&device, program.clone(), &parameters, options)?;
+    let tiles = device.team_size(&program, options).tiles;
+    let shape = options.shape.unwrap_or(0);
     let options = EngineOptions::new().threads(1 + shape as usize % 2);
     let engine = Engine::with_backend(model, &parameters, program, backend, options);
     let mut engine = engine.unwrap();
+    let mut first = others.map(<[Rows]>::to_vec);
     for size in [1, inputs.len()] {
         let outputs: Vec<_> =
             inputs.chunks(size).flat_map(|inputs| engine.run(inputs).unwrap()).collect();
-        assert!(outputs == expected, "{name}, {hidden}, shape {shape}: different bits");
+        let first = first.get_or_insert_with(|| outputs.clone());
+        assert!(outputs == *first, "{name}, {hidden}, shape {shape}: different bits");
     }
-    Some(tiles)
+    Some((tiles, first.expect("they ran"), expected))
 }
