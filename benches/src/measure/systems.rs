@@ -224,7 +224,10 @@ impl System {
 
     /// Returns the precision of its products on the CPU.
     pub fn precision(self) -> Precision {
-        if self == Self::Bf16 { Precision::Bf16 } else { Precision::F32 }
+        match self {
+            Self::Bf16 | Self::CudaBf16 => Precision::Bf16,
+            _ => Precision::F32,
+        }
     }
 
     /// Returns its policy, or `None` for an engine's default.

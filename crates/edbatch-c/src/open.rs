@@ -34,8 +34,8 @@ impl Opening {
             (1, _) => Number::Bf16,
             (2, Some(_)) => Number::Tf32,
             (got, device) => {
-                let expected = "expected EDBATCH_F32 (0), EDBATCH_BF16 (1), or EDBATCH_TF32 (2) on a \
-                                device";
+                let expected = "expected EDBATCH_F32 (0), EDBATCH_BF16 (1), or EDBATCH_TF32 (2) \
+                                on a device";
                 let place = if device.is_some() { "a device" } else { "the CPU" };
                 let message = format!("precision: {expected}, got {got} on {place}");
                 return Err(Failure::argument(&message));

@@ -8,7 +8,7 @@ use super::compilation::OnCompile;
 use super::team_pool::TeamPool;
 
 /// The headers that a source may include, by name.
-pub(crate) const HEADERS: [(&str, &str); 17] = [
+pub(crate) const HEADERS: [(&str, &str); 18] = [
     ("ahead.h", include_str!("kernels/ahead.h")),
     ("attention.h", include_str!("kernels/attention.h")),
     ("barrier.h", include_str!("kernels/barrier.h")),
@@ -25,6 +25,7 @@ pub(crate) const HEADERS: [(&str, &str); 17] = [
     ("steps.h", include_str!("kernels/steps.h")),
     ("team.h", include_str!("kernels/team.h")),
     ("tensor.h", include_str!("kernels/tensor.h")),
+    ("tensor_tile.h", include_str!("kernels/tensor_tile.h")),
     ("tile.h", include_str!("kernels/tile.h")),
 ];
 

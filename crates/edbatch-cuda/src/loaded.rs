@@ -20,7 +20,7 @@ use super::store::{Key, Store};
 use super::team_pool::TeamKernel;
 use super::unit_tile::UnitTile;
 use super::weights::WeightLayout;
-use super::{CudaError, CudaOptions, DevicePrecision, nvrtc};
+use super::{CudaError, CudaOptions, nvrtc};
 
 /// A program on a device, shared by all slots and forks on that device.
 pub(super) struct Loaded<D: Device> {
@@ -144,23 +144,20 @@ impl Generated {
         properties: Option<&Properties>,
         architecture: &str,
     ) -> Self {
-        let is_exact = options.precision == DevicePrecision::Exact;
         let (sms, own_bytes) = properties.map_or((SMS, 0), |own| (own.sms, own.shared_bytes));
         let table = |way| PhaseTable::with_products(program, way, options.precision, sms);
         let passes = [Way::Forward, Way::Back].map(table);
         let mut layout = WeightLayout::new(program, &passes, options.precision);
         let known = shared_bytes(architecture).unwrap_or(own_bytes);
         let passes = passes.map(|phases| {
-            let mut all = Vec::new();
-            if is_exact {
-                let recurrent = recurrent(program, &phases).into_iter();
-                let entries = recurrent.map(|(phase, _)| (phase, &phases.entries()[phase]));
-                all.extend(entries.filter_map(|own| UnitTile::of(program, own, known)));
-                let cell = |tile: &UnitTile| phases.entries()[tile.phase].cell;
-                let multiply: Vec<_> = all.iter().filter(|it| it.depth() > 0).map(cell).collect();
-                all.retain(|tile| multiply.contains(&cell(tile)));
-            }
-            let tiles = Tiles::new(program, &phases, &layout, all);
+            let recurrent = recurrent(program, &phases).into_iter();
+            let entries = recurrent.map(|(phase, _)| (phase, &phases.entries()[phase]));
+            let tile = |own| UnitTile::of(program, own, known, options.precision);
+            let mut all: Vec<UnitTile> = entries.filter_map(tile).collect();
+            let cell = |tile: &UnitTile| phases.entries()[tile.phase].cell;
+            let multiply: Vec<_> = all.iter().filter(|it| it.depth() > 0).map(cell).collect();
+            all.retain(|tile| multiply.contains(&cell(tile)));
+            let tiles = Tiles::new(program, &phases, &layout, all, options.precision);
             layout.add_tiles(program, &phases, tiles.phases());
             (phases, tiles)
         });

@@ -16,12 +16,12 @@ use super::CudaError;
 use super::command_list::{CommandList, Givens};
 use super::device::Properties;
 use super::loaded::Generated;
-use super::options::CudaOptions;
+use super::options::{CudaOptions, DevicePrecision};
 use super::phase_table::{PhaseTable, Way};
 use super::place::{Place, Placer};
 use super::shapes::{
     BARRIER, BYTES_OF_SM, EXACT_FUNCTIONS, FURTHER_TILE, LARGE_TILES, LARGE_WAVE, LAUNCH, SHAPES,
-    SMALL_COST, SMALL_WAVE, Shape, TileExtent, WAVE,
+    SMALL_COST, SMALL_WAVE, Shape, TileExtent, WAVE, shapes,
 };
 use super::unit_tile::UnitTile;
 
@@ -78,7 +78,7 @@ pub struct Prediction {
     pub waves: u32,
     /// The number of waves with a barrier.
     pub barriers: u32,
-    /// The number of unit tiles of each shape, in the order of [`DeviceModel::costs`].
+    /// The number of unit tiles of each shape, in the order of [`DeviceModel::shapes`].
     pub unit_tiles: [u64; SHAPES.len()],
     /// The number of tiles of large products.
     pub large_tiles: u64,
@@ -143,11 +143,19 @@ impl DeviceModel {
         Self { placer, placed }
     }
 
-    /// Returns the names of the shapes of unit tiles, by number, and the µs that each of their
+    /// Returns the names of the shapes of unit tiles, by number.
+    #[must_use]
+    pub fn shapes() -> [String; SHAPES.len()] {
+        SHAPES.map(|shape| format!("{shape:?}"))
+    }
+
+    /// Returns the numbers of the shapes of a precision, their names, and the µs that each of their
     /// multiply-adds takes.
     #[must_use]
-    pub fn costs() -> [(String, f64); SHAPES.len()] {
-        SHAPES.map(|shape| (format!("{shape:?}"), shape.cost().into()))
+    pub fn costs(precision: DevicePrecision) -> Vec<(u32, String, f64)> {
+        let cost =
+            |&shape: &Shape| (shape as u32, format!("{shape:?}"), shape.cost(precision).into());
+        shapes(1, precision).iter().map(cost).collect()
     }
 
     /// Returns the fixed time of a wave of unit tiles with a barrier, in µs.
@@ -268,13 +276,14 @@ impl Placed {
                 let (shape, most) = unit.place.chosen(left);
                 let count = left.min(most);
                 let bytes = bytes * f64::from(count) / f64::from(unit.blocks);
-                let micros = f64::from(shape.micros(unit.extent)) + bytes / BYTES_OF_SM;
+                let bytes = bytes / BYTES_OF_SM;
                 for (slice, block) in (0..).zip(&mut *own) {
                     // As `Units` of `kernels/job.h`.
                     let all = slices.len() as u32;
                     let blocks = unit.blocks / all + u32::from(slice < unit.blocks % all);
                     block.tiles += 1;
-                    block.micros += f64::from(blocks) * micros;
+                    let micros = shape.micros(unit.extent, blocks, count);
+                    block.micros += f64::from(micros) + f64::from(blocks) * bytes;
                 }
                 let tiles = u64::from(slices.end - slices.start);
                 to.unit_tiles[shape as usize - 1] += tiles;

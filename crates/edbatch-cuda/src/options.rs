@@ -21,8 +21,8 @@ pub struct CudaOptions {
     /// The rounding of products.
     pub precision: DevicePrecision,
     /// The shape of all unit tiles that it fits, by its number (from 1) among
-    /// [`DeviceModel::costs`](crate::DeviceModel::costs), for calibration. By default each tile has
-    /// the fastest shape for its number of rows.
+    /// [`DeviceModel::shapes`](crate::DeviceModel::shapes), for calibration. By default each tile
+    /// has the fastest shape for its number of rows.
     pub shape: Option<u32>,
     /// A function that is called before and after each compilation by NVRTC. Stored kernels are not
     /// compiled.
@@ -39,10 +39,10 @@ pub enum DevicePrecision {
     /// terms x w is at most (2⁻¹⁰ + 2⁻²² + K · 2⁻²²) · Σ |x w|. Bits depend on the device, but not
     /// on the mini-batch.
     Tf32,
-    /// Tensor cores, with operands rounded to bf16 (8-bit mantissa), as those of [`Precision::Bf16`]
-    /// on CPUs. The error of a sum is at most (2⁻⁷ + 2⁻¹⁶ + K · 2⁻²²) · Σ |x w|, and the difference
-    /// from a CPU's sum at most K · 2⁻²¹ · Σ |x w|. Bits depend on the device, but not on the
-    /// mini-batch.
+    /// Tensor cores, with operands rounded to bf16 (8-bit mantissa), as those of
+    /// [`Precision::Bf16`] on CPUs. The error of a sum is at most (2⁻⁷ + 2⁻¹⁶ + K · 2⁻²²) · Σ |x
+    /// w|, and the difference from a CPU's sum at most K · 2⁻²¹ · Σ |x w|. Bits depend on the
+    /// device, but not on the mini-batch.
     ///
     /// [`Precision::Bf16`]: edbatch_runtime::Precision::Bf16
     Bf16,

@@ -92,7 +92,7 @@ pub(crate) struct Place {
     pub(crate) slices: Range<u32>,
     /// The start of its weights in shared memory, in floats.
     pub(crate) at: u32,
-    /// The stages of a ring.
+    /// The stages of a ring, or the eights of rows of a chunk on tensor cores.
     stages: u32,
     /// The shapes whose rows fit.
     offered: Vec<Shape>,
@@ -285,7 +285,7 @@ impl Place {
         let offered: Vec<Shape> = offered(tile.extent(), floats).collect();
         let choices = fastest(tile.extent(), &offered, CHOSEN)?;
         let rows = SHAPES.map(|shape| shape.rows(tile.extent()));
-        let stages = shapes::stages(floats);
+        let stages = shapes::stages(tile.extent(), floats);
         Some(Self { slices, at, stages, offered, rows, choices })
     }
 

@@ -2,7 +2,10 @@
 //! fastest for a number of rows.
 //!
 //! Their names come from the measured prototypes: P for rows that are whole in shared memory, S
-//! for rows that pass through a ring; then the columns and the rows of a thread.
+//! for rows that pass through a ring; then the columns and the rows of a thread. T is for tensor
+//! cores, with the maximum number of rows.
+
+use super::options::DevicePrecision;
 
 /// The maximum number of calls of a tile.
 pub const TILE: u32 = 16;
@@ -23,6 +26,20 @@ pub(crate) struct TileExtent {
     pub(crate) has_rings: bool,
     /// The shapes that its kernel has.
     pub(crate) shapes: &'static [Shape],
+    pub(crate) precision: DevicePrecision,
+}
+
+impl TileExtent {
+    /// Returns the maximum number of rows of a chunk on tensor cores, with 16 fours of elements for
+    /// each thread: `Chunk` of `kernels/tensor_tile.h`.
+    fn chunk(self) -> u32 {
+        (16 * 256 * 4 / self.depth.max(1) / 8 * 8).clamp(8, 32)
+    }
+
+    /// Returns the words of shared memory from one row to the next.
+    fn row(self) -> u32 {
+        self.depth / self.precision.of_word() + 4
+    }
 }
 
 /// A shape of unit tiles: the number that `unit_tile` of `kernels/tile.h` knows.
@@ -34,12 +51,14 @@ pub(crate) enum Shape {
     P4R2,
     P4R4,
     S4R8,
+    T32,
+    T128,
 }
 
-use Shape::{P2R1, P2R2, P4R2, P4R4, S4R8};
+use Shape::{P2R1, P2R2, P4R2, P4R4, S4R8, T32, T128};
 
 /// All shapes, by number.
-pub(crate) const SHAPES: [Shape; 5] = [P2R1, P2R2, P4R2, P4R4, S4R8];
+pub(crate) const SHAPES: [Shape; 7] = [P2R1, P2R2, P4R2, P4R4, S4R8, T32, T128];
 
 /// The maximum number of rows of a tile: `UNIT_TILE` of `kernels/job.h`.
 const MAX_ROWS: u32 = 128;
@@ -59,9 +78,10 @@ const ROOM: (u32, u32) = (4, 32);
 pub(crate) const MAX_SIGNATURES: usize = 4;
 
 /// Returns the shapes that each unit tile of a kernel with this number of signatures has.
-pub(crate) fn shapes(signatures: usize) -> &'static [Shape] {
+pub(crate) fn shapes(signatures: usize, precision: DevicePrecision) -> &'static [Shape] {
     match signatures {
-        0 | 1 => &SHAPES,
+        _ if precision != DevicePrecision::Exact => &[T32, T128],
+        0 | 1 => &[P2R1, P2R2, P4R2, P4R4, S4R8],
         2 => &[P2R1, P4R4, S4R8],
         _ => &[P2R2, S4R8],
     }
@@ -96,15 +116,18 @@ impl Shape {
             P4R2 => 128 * 8,
             P4R4 => 128 * 16,
             S4R8 => return MAX_ROWS,
+            T32 => return 32,
+            T128 => return MAX_ROWS,
         };
         rows_and_columns / tile.width
     }
 
-    /// Returns the floats of shared memory that a tile needs for `rows` rows.
+    /// Returns the floats of shared memory that a tile needs at least.
     fn floats(self, tile: TileExtent) -> u32 {
         match self {
             S4R8 => STAGES.0 * STAGE,
-            _ => self.rows(tile) * (tile.depth + 4),
+            T32 | T128 => 2 * 8 * tile.row(),
+            _ => self.rows(tile) * tile.row(),
         }
     }
 
@@ -112,14 +135,18 @@ impl Shape {
     fn suits(self, tile: TileExtent) -> bool {
         match self {
             S4R8 => tile.has_rings,
+            T32 | T128 => true,
             _ => self.rows(tile) <= MAX_ROWS,
         }
     }
 
     /// Returns the time of a tile's multiply-adds, in µs each. Measured on an H200 with prototypes
-    /// of these tiles: a TreeLSTM, H = 256, one tile of each shape a block.
-    pub(crate) fn cost(self) -> f32 {
+    /// of these tiles: a TreeLSTM, H = 256, one tile of each shape a block. On tensor cores it
+    /// includes the element-wise steps.
+    pub(crate) fn cost(self, precision: DevicePrecision) -> f32 {
         1e-6 * match self {
+            T32 | T128 if precision == DevicePrecision::Bf16 => 1.11,
+            T32 | T128 => 2.05,
             P2R1 => 10.9,
             P2R2 => 10.4,
             P4R2 => 7.7,
@@ -128,19 +155,35 @@ impl Shape {
         }
     }
 
-    /// Returns the time of a tile in µs. The thinnest ones wait for sums, so columns that a product
-    /// lacks save no time, but two products at a time do. *Estimated*: the prototype of P2R1 waited
-    /// for two sums, each of all terms, at four cycles a term.
-    pub(crate) fn micros(self, tile: TileExtent) -> f32 {
+    /// Returns the time of `blocks` unit blocks of a tile with `rows` rows in µs. The thinnest ones
+    /// wait for sums, so columns that a product lacks save no time, but two products at a time do.
+    /// *Estimated*: the prototype of P2R1 waited for two sums, each of all terms, at four cycles a
+    /// term.
+    pub(crate) fn micros(self, tile: TileExtent, blocks: u32, rows: u32) -> f32 {
         const IN_PAIRS: f32 = 7.1e-6;
+        let cost = self.cost(tile.precision);
         let of_row = match self {
+            T32 | T128 => return self.micros_of_tensors(tile, blocks, rows),
             P2R1 => {
-                let alone = (tile.depth - tile.in_pairs) as f32 * self.cost();
+                let alone = (tile.depth - tile.in_pairs) as f32 * cost;
                 tile.width as f32 * (alone + tile.in_pairs as f32 * IN_PAIRS)
             }
-            _ => tile.multiplies as f32 * self.cost(),
+            _ => tile.multiplies as f32 * cost,
         };
-        self.rows(tile) as f32 * of_row
+        (blocks * self.rows(tile)) as f32 * of_row
+    }
+
+    /// On tensor cores, a thin wave of the prototypes took 2.2 or 2.4 µs, with the steps of eight
+    /// rows. Further rows are computed in eights, and loaded at the rate of the prototype that did
+    /// nothing else. *Estimated*: all but the first chunk is loaded meanwhile.
+    fn micros_of_tensors(self, tile: TileExtent, blocks: u32, rows: u32) -> f32 {
+        const OF_ELEMENT: f32 = 1.48e-4;
+        let fixed = if tile.precision == DevicePrecision::Bf16 { 2.2 } else { 2.4 } - WAVE;
+        let load = |rows: u32| (rows * tile.depth) as f32 * OF_ELEMENT;
+        let multiplies = blocks * tile.multiplies * (rows.next_multiple_of(8) - 8);
+        let compute = multiplies as f32 * self.cost(tile.precision);
+        let first = rows.min(tile.chunk());
+        fixed + load(first - 1) + compute.max(load(rows - first))
     }
 }
 
@@ -171,9 +214,13 @@ pub(crate) fn offered(tile: TileExtent, floats: u32) -> impl Iterator<Item = Sha
     suit.filter(move |shape| shape.floats(tile) <= floats)
 }
 
-/// Returns the number of stages of a ring for which `floats` floats have room.
-pub(crate) fn stages(floats: u32) -> u32 {
-    (floats / STAGE).min(STAGES.1)
+/// Returns the number of stages of a ring for which `floats` floats have room, or on tensor cores,
+/// the eights of rows of a chunk, of which two are in shared memory.
+pub(crate) fn stages(tile: TileExtent, floats: u32) -> u32 {
+    match tile.precision {
+        DevicePrecision::Exact => (floats / STAGE).min(STAGES.1),
+        _ => (tile.chunk() / 8).min(floats / (2 * 8 * tile.row())),
+    }
 }
 
 /// Returns the floats of shared memory that hold the rows of the smallest shape of a tile, and
@@ -182,7 +229,7 @@ pub(crate) fn room(tile: TileExtent) -> (u32, u32) {
     let suit = || tile.shapes.iter().filter(move |shape| shape.suits(tile));
     let least = suit().map(|shape| shape.floats(tile)).min().unwrap_or(u32::MAX);
     let ring = if suit().any(|&shape| shape == S4R8) { ROOM.0 * STAGE } else { 0 };
-    (least, ring.max(ROOM.1 * (tile.depth + 4)).max(least))
+    (least, ring.max(ROOM.1 * tile.row()).max(least))
 }
 
 /// The calls of tiles of large products, and the time of their multiply-adds, in µs each: estimated
@@ -210,7 +257,7 @@ pub(crate) fn fastest(tile: TileExtent, offered: &[Shape], all: u32) -> Option<V
         for rows in 1..all {
             let with = |&shape: &Shape| {
                 let most = shape.rows(tile);
-                let own = shape.micros(tile);
+                let own = shape.micros(tile, 1, most.min(rows));
                 match rows.checked_sub(most).filter(|&left| left > 0) {
                     None => Some((own, shape)),
                     Some(left) => {

@@ -2,7 +2,8 @@
 //!
 //! A phase qualifies if it consists of products and element-wise steps of the same number of units,
 //! a multiple of 16, of shares, and of copies, fills and reductions of arguments. Each product has
-//! at most four columns for each unit, and a depth that is a multiple of four and at least 64.
+//! at most four columns for each unit, and a depth that is a multiple of four, or of 16 on tensor
+//! cores, and at least 64.
 //! Products of the same row count as one. Phases without products qualify if another phase of their
 //! cell has some, so that none of them waits at a barrier for the other.
 
@@ -13,6 +14,7 @@ use edbatch_layout::{Base, CellStep, Mode, Place, Program, RowKernel, RowStep, W
 
 use super::command_list::scratch;
 use super::device::{AHEAD_BYTES, ROW_BYTES};
+use super::options::DevicePrecision;
 use super::phase_table::PhaseEntry;
 use super::phases::{is_aligned, recomputed};
 use super::shapes::{self, STAGE_TERMS, Shape, TileExtent};
@@ -41,6 +43,7 @@ pub(crate) struct UnitTile {
     pub(crate) stored: Range<u32>,
     /// The shapes that its kernel has.
     pub(crate) shapes: &'static [Shape],
+    pub(crate) precision: DevicePrecision,
 }
 
 /// Products of one row.
@@ -98,15 +101,18 @@ impl UnitTile {
         program: &Program,
         (phase, entry): (usize, &PhaseEntry),
         shared_bytes: usize,
+        precision: DevicePrecision,
     ) -> Option<Self> {
         let mut reader = Reader::new(program, entry)?;
+        reader.tile.precision = precision;
         entry.phase.steps.clone().try_for_each(|index| reader.step(index))?;
-        let mut tile = Self { phase, shapes: shapes::shapes(1), ..reader.tile };
+        let mut tile = Self { phase, shapes: shapes::shapes(1, precision), ..reader.tile };
         tile.stored = tile.scratch(&scratch(program.part(entry.cell, entry.part)?).0);
         let columns = tile.products.iter().map(|product| product.columns.len()).max();
         tile.columns = columns.unwrap_or(1).next_power_of_two() as u32;
         // Half a block if a whole one leaves no room for rows.
-        for block in [16, 8] {
+        let halves = precision == DevicePrecision::Exact || tile.columns > 1;
+        for block in [16, if halves { 8 } else { 16 }] {
             tile.block = block;
             let rows = ROW_BYTES.max(size_of::<f32>() * shapes::room(tile.extent()).0 as usize);
             let weights = size_of::<f32>() * tile.size() as usize;
@@ -134,14 +140,15 @@ impl UnitTile {
             };
         }
         let (width, depth) = (self.block * self.columns, self.depth());
-        let (multiplies, shapes) = (self.terms(), self.shapes);
-        TileExtent { width, depth, multiplies, in_pairs, has_rings, shapes }
+        let (multiplies, shapes, precision) = (self.terms(), self.shapes, self.precision);
+        TileExtent { width, depth, multiplies, in_pairs, has_rings, shapes, precision }
     }
 
     /// Returns the columns for which a product has weights: threads that share a unit have the same
-    /// number of columns of each product.
+    /// number of columns of each product, and so have all on tensor cores.
     pub(crate) fn columns_of(&self, product: &TileProduct) -> u32 {
-        if self.columns > 2 { self.columns } else { product.columns.len() as u32 }
+        let all = self.columns > 2 || self.precision != DevicePrecision::Exact;
+        if all { self.columns } else { product.columns.len() as u32 }
     }
 
     /// Returns the terms of all products.
@@ -149,15 +156,20 @@ impl UnitTile {
         self.products.iter().map(|product| product.depth).sum()
     }
 
-    /// Returns the floats of a unit block's weights: the multiply-adds of a row.
+    /// Returns the number of a unit block's weights: the multiply-adds of a row.
     pub(crate) fn terms(&self) -> u32 {
         let terms = |product| self.block * self.columns_of(product) * product.depth;
         self.products.iter().map(terms).sum()
     }
 
-    /// Returns the floats of a unit block's weights and constants.
+    /// Returns the words of a unit block's weights.
+    pub(crate) fn words(&self) -> u32 {
+        self.terms() / self.precision.of_word()
+    }
+
+    /// Returns the words of a unit block's weights and constants.
     pub(crate) fn size(&self) -> u32 {
-        self.terms() + self.constants.len() as u32 * self.block
+        self.words() + self.constants.len() as u32 * self.block
     }
 
     /// Returns the floats of a call's scratch that the tile stores, given the start and the width
@@ -209,16 +221,9 @@ impl<'a> Reader<'a> {
             || elementwise.find(|(index, _)| matches!(steps[*index], CellStep::Elementwise { .. }));
         let units = *of_product.or_else(of_elementwise)?.1;
         let tile = UnitTile { units, ..UnitTile::default() };
-        let (written, rows) = (Vec::new(), Vec::new());
-        units.is_multiple_of(16).then_some(Self {
-            program,
-            entry,
-            steps,
-            tile,
-            written,
-            rows,
-            locals: 0,
-        })
+        let (written, rows, locals) = (Vec::new(), Vec::new(), 0);
+        let all = Self { program, entry, steps, tile, written, rows, locals };
+        units.is_multiple_of(16).then_some(all)
     }
 
     /// Reads a step. Returns `None` if the phase does not qualify.
@@ -359,7 +364,8 @@ impl<'a> Reader<'a> {
         let aligned = |(columns, load): &(Range<u32>, Load)| {
             columns.start.is_multiple_of(4) && self.is_aligned(load)
         };
-        let fits = pieces.iter().all(aligned) && depth.is_multiple_of(4) && depth >= MIN_DEPTH;
+        let terms = self.tile.precision.terms();
+        let fits = pieces.iter().all(aligned) && depth.is_multiple_of(terms) && depth >= MIN_DEPTH;
         let number = self.rows.len();
         (fits && number < MAX_PRODUCTS).then_some(())?;
         self.rows.push(x);

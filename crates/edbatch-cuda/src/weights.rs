@@ -15,8 +15,9 @@ use super::unit_tile::UnitTile;
 /// A stack of weights with N rows and K columns is packed `[⌈K / 4⌉][N][4]`: consecutive threads
 /// compute consecutive columns of the product and read consecutive groups of four. The tail of K is
 /// padded with zeros. Weights are rounded once, here. In bf16, large products read pairs of them,
-/// packed likewise; the first one is in the lower half of a word. The weights of unit tiles are packed once more, in the layout of
-/// `kernels/tile.h`: which of them a team holds depends on the device.
+/// packed likewise; the first one is in the lower half of a word. The weights of unit tiles are
+/// packed once more, in the layout of `kernels/tile.h`: which of them a team holds depends on the
+/// device.
 #[derive(Debug, Default)]
 pub(crate) struct WeightLayout {
     precision: DevicePrecision,
@@ -182,7 +183,7 @@ impl WeightLayout {
             for unit in 0..tile.units as usize {
                 let (of_block, block) = (unit % tile.block as usize, unit / tile.block as usize);
                 let first = start + block * tile.size() as usize;
-                let constants = first + tile.terms() as usize;
+                let constants = first + tile.words() as usize;
                 for (number, &(weight, offset)) in tile.constants.iter().enumerate() {
                     let value = parameters.weight(network, weight)[offset as usize + unit];
                     words[constants + number * tile.block as usize + of_block] = value.to_bits();
@@ -201,16 +202,24 @@ pub(crate) fn pack_tile(tile: &UnitTile, stacks: &BTreeMap<usize, Vec<f32>>, wor
     let mut before = 0;
     for product in &tile.products {
         let (depth, columns) = (product.depth as usize, tile.columns_of(product) as usize);
+        let (precision, of_word) = (tile.precision, tile.precision.of_word() as usize);
         for (column, &(step, of_stack)) in product.columns.iter().enumerate() {
             for unit in 0..units {
                 let row = of_stack as usize * units + unit;
-                let first = before + unit / block * tile.size() as usize;
-                let first = first + unit % block * columns + column;
-                for (k, weight) in stacks[&step][row * depth..][..depth].iter().enumerate() {
-                    words[first + k * block * columns] = weight.to_bits();
+                let (first, own) = (before + unit / block * tile.size() as usize, unit % block);
+                let row = stacks[&step][row * depth..][..depth].chunks(of_word);
+                for (k, terms) in row.enumerate() {
+                    let at = match precision {
+                        DevicePrecision::Exact => (k * block + own) * columns + column,
+                        _ => {
+                            let own = (own / 8 * columns + column) * 8 + own % 8;
+                            (k / 4 * block * columns + own) * 4 + k % 4
+                        }
+                    };
+                    words[first + at] = precision.word(terms);
                 }
             }
         }
-        before += depth * block * columns;
+        before += depth / of_word * block * columns;
     }
 }

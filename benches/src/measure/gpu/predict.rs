@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use edbatch_cuda::{CHAIN, CommandList, CudaOptions, DeviceModel, Prediction, TrainingModel};
+use edbatch_cuda::{CHAIN, CommandList, DeviceModel, Prediction, TrainingModel};
 use edbatch_graph::{Schedule, training_network};
 use edbatch_layout::{self as layout, Lifetimes, Plan, Planner, Program, TrainingPlan, Want};
 use edbatch_policy::Scheduler;
@@ -38,19 +38,18 @@ fn predicted_runs(options: &Options, families: &[Family]) -> Result<Table, Failu
         "Model of {} SMs, not measured: a mini-batch at a time, one plan on all groups",
         options.sms
     );
-    let header = ["model", "set", "batch", "launches", "waves: polled", "with barrier"];
+    let header = ["model", "set", "system", "batch", "launches", "waves: polled", "with barrier"];
     let last = ["rows filled", "SMs idle", "µs, device", "µs, seen", "inputs/s, device"];
-    let shapes = DeviceModel::costs()
-        .map(|(name, _)| name)
-        .into_iter()
-        .chain(["large", "small"].map(String::from));
+    let shapes = DeviceModel::shapes().into_iter().chain(["large", "small"].map(String::from));
     let header = header.map(String::from).into_iter().chain(shapes);
-    let mut table = Table::new(&title, 2, header.chain(last.map(String::from)));
+    let mut table = Table::new(&title, 3, header.chain(last.map(String::from)));
     for family in families {
         for hidden in options.hidden(family) {
             for batch in options.batches(options::Part::Throughput) {
-                let (count, all) = mini_batches(family, (hidden, batch), options.sms)?;
-                table.rows.push(row(family, batch, count as f64, &all));
+                for system in [System::Cuda, System::CudaTf32, System::CudaBf16] {
+                    let (count, all) = mini_batches(family, system, (hidden, batch), options.sms)?;
+                    table.rows.push(row(family, system, batch, count as f64, &all));
+                }
             }
         }
     }
@@ -60,12 +59,14 @@ fn predicted_runs(options: &Options, families: &[Family]) -> Result<Table, Failu
 /// Returns the number of mini-batches that are planned, and the prediction for all of them.
 fn mini_batches(
     family: &Family,
+    system: System,
     (hidden, batch): (usize, usize),
     sms: u32,
 ) -> Result<(usize, Prediction), Failure> {
     let workload = family.at(hidden)?;
-    let program = System::Cuda.program(workload.network())?;
-    let mut model = DeviceModel::new(&program, &CudaOptions::new(), sms, SHARED_BYTES);
+    let program = system.program(workload.network())?;
+    let options = system.on_cuda().expect("it is on a device");
+    let mut model = DeviceModel::new(&program, &options, sms, SHARED_BYTES);
     let (mut scheduler, mut planner) = (Scheduler::by_depth(), Planner::new(Lifetimes::Distinct));
     let (mut schedule, mut plan) = (Schedule::new(), Plan::default());
     let (mut commands, mut all) = (CommandList::default(), Prediction::default());
@@ -84,12 +85,12 @@ fn mini_batches(
 }
 
 /// Formats the means of `count` mini-batches.
-fn row(family: &Family, batch: usize, count: f64, all: &Prediction) -> Vec<String> {
+fn row(family: &Family, system: System, batch: usize, count: f64, all: &Prediction) -> Vec<String> {
     let mean = |sum: f64| whole(sum / count);
     let waves = [all.launches, all.waves - all.barriers, all.barriers];
     let tiles = all.unit_tiles.iter().chain([&all.large_tiles, &all.small_tiles]);
     let rate = batch as f64 * count / all.device_micros * 1e6;
-    let mut row = vec![family.model.into(), family.input.into(), batch.to_string()];
+    let mut row = vec![family.model.into(), family.input.into(), system.name(), batch.to_string()];
     row.extend(waves.map(|sum| mean(sum.into())));
     row.extend(tiles.map(|&sum| mean(sum as f64)));
     row.push(percent(all.rows as f64 / all.room as f64));

@@ -35,7 +35,8 @@ enum : u32 { SHARE = 8 };
 static_assert(SHARES + 2 * SHARE <= AHEAD && AHEAD % 4 == 0, "all of it fits");
 
 // The words of a phase in the placement: the first block of a group that has a slice of its units,
-// the number of slices, the place of its weights, the stages of a ring, the rows of each shape, and
+// the number of slices, the place of its weights, the stages of a ring (or the rows of a chunk on
+// tensor cores, in eights), the rows of each shape, and
 // from `CHOICES` on the shape of the first tile for each number of rows, eight to a word
 // (`place.rs`).
 enum : u32 { PLACE = 48, SHAPE_ROWS = 4, CHOICES = 16, CHOSEN = 256 };

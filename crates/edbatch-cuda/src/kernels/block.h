@@ -125,6 +125,7 @@ DEVICE float from_bits(u32 x) { return __uint_as_float(x); }
 // Four floats at a multiple of 16 bytes, in shared memory or in memory that no kernel writes.
 DEVICE float4 load4(const float* from) { return *(const float4*)from; }
 DEVICE void store4(float* to, float4 four) { *(float4*)to = four; }
+DEVICE void store2(float* to, float x, float y) { *(float2*)to = {x, y}; }
 DEVICE float4 constant4(const float* from) { return __ldg((const float4*)from); }
 
 // One, two or four floats of shared memory, aligned to their size.
@@ -287,6 +288,7 @@ DEVICE void store4(float* to, float4 four) {
     if ((uintptr_t)to % sizeof(float4)) __builtin_trap();
     memcpy(to, &four, sizeof four);
 }
+DEVICE void store2(float* to, float x, float y) { to[0] = x, to[1] = y; }
 
 template <u32 N> void load(float (&to)[N], const float* from) {
     if ((uintptr_t)from % sizeof to) __builtin_trap();

@@ -74,11 +74,14 @@ DEVICE void add_stage(LargeSums<R>& sums, const Job& j, u32 t, u32 terms, const 
     // True for all threads of a warp or for none.
     if (row >= j.count) return;
     const float* w = stage + S::WEIGHTS + 4 * column;
+    auto add = [&](u32 first) {
 #pragma unroll
-    for (u32 k = 0; k < STAGE_TERMS; k += STEP)
-        if (k < terms)
+        for (u32 k = first; k < first + STAGE_TERMS / 2; k += STEP)
             add_step<false>(sums.of, t % 32, w + k / OF_WORD * S::WIDTH, S::WIDTH,
-                            stage + row * S::APART + k, S::APART);
+                            stage + row * S::APART + k, S::APART, j.count - row);
+    };
+    add(0);
+    if (terms == STAGE_TERMS) add(STAGE_TERMS / 2);
 }
 
 // Stores the sums of a thread.
@@ -174,9 +177,14 @@ DEVICE void large_tile(const Block& block, const Job& j, Rows x, const Columns& 
             u32 r = i / (STAGE_TERMS / 4), k = i % (STAGE_TERMS / 4) * 4;
             if (k < terms) block.fetch(t, stage + r * S::APART + k, x.row(j, r) + from + k);
         }
-        // A thread copies the weights of one column.
+        // A thread copies the weights of one column. On tensor cores, other columns of a tile are
+        // copies of the last one: what else is in shared memory may not be rounded.
         u32 q = first + t % S::WIDTH;
+#ifdef TENSOR
+        q = q < columns.count ? q : columns.count - 1;
+#else
         if (q >= columns.count) return;
+#endif
         const float* fours = columns.from(q, from / OF_WORD);
 #pragma unroll
         for (u32 k = t / S::WIDTH; k < S::WORDS / 4; k += THREADS / S::WIDTH)

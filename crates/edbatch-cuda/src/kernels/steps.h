@@ -5,6 +5,7 @@
 #include "barrier.h"
 #include "functions.h"
 #include "job.h"
+#include "tensor.h"
 
 // Reductions of any number of rows, from left to right. `at(i)` is the element of row i. A single
 // row is copied.
@@ -73,10 +74,14 @@ CALLED void reduce(Block block, Job j, u32 operand, u32 from, u32 by, Own to, u3
     });
 }
 
-// Reduces four columns to shared memory, as soon as they are written.
+// Reduces four columns to words of shared memory, as soon as they are written.
 DEVICE void reduce4(const Job& j, u32 operand, u32 r, u32 column, u32 by, float* to) {
 #pragma unroll 1
-    for (u32 i = 0; i < 4; ++i) to[i] = reduced<true>(j, operand, r, column + i, by);
+    for (u32 i = 0; i < 4; i += OF_WORD) {
+        float first = reduced<true>(j, operand, r, column + i, by), second = 0.0f;
+        if (OF_WORD == 2) second = reduced<true>(j, operand, r, column + i + 1, by);
+        to[i / OF_WORD] = word(first, second);
+    }
 }
 
 // Copies columns: unit u is column u % rows * step + u / rows. With 1 row and step 0 that is column

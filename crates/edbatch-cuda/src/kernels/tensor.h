@@ -30,6 +30,7 @@ enum : u32 { STEP_WORDS = 8, STEP = STEP_WORDS * OF_WORD };
 #ifndef TENSOR
 
 DEVICE float rounded(float x) { return x; }
+DEVICE float word(float x, float) { return x; }
 
 #else
 
@@ -76,6 +77,11 @@ DEVICE float rounded(float x) {
 #endif
 }
 
+// The word of a term, or of two in bf16, as a float.
+DEVICE float word(float first, float second) {
+    return OF_WORD == 1 ? rounded(first) : from_bits(pair(first, second));
+}
+
 // A thread's sums of a tile of 16 columns and 8 rows: with g = lane / 4 and i = lane % 4, columns g
 // and g + 8 of rows 2 i and 2 i + 1.
 struct TensorSums {
@@ -87,7 +93,7 @@ struct TensorSums {
 #ifdef __CUDACC_RTC__
 
 // Loads four or two matrices of 8 rows of 16 bytes from shared memory, for a warp: lane l has the
-// address of row l % 8 of matrix l / 8, and gets word l % 4 of row l / 4 of each.
+// address of row l % 8 of matrix l / 8, if there is one, and gets word l % 4 of row l / 4 of each.
 DEVICE void matrices(u32 (&to)[4], const float* from) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -99,7 +105,7 @@ DEVICE void matrices(u32 (&to)[2], const float* from) {
                  : "r"((u32)__cvta_generic_to_shared(from)) : "memory");
 }
 
-DEVICE void add_products(TensorSums& sums, const u32 (&a)[4], const u32 (&b)[2]) {
+DEVICE void add_products(TensorSums& sums, const u32 (&a)[4], u32 b0, u32 b1) {
 #ifdef BF16
     asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
 #else
@@ -107,37 +113,37 @@ DEVICE void add_products(TensorSums& sums, const u32 (&a)[4], const u32 (&b)[2])
 #endif
         "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(sums.of[0]), "+f"(sums.of[1]), "+f"(sums.of[2]), "+f"(sums.of[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Adds a step to the tiles of C times 16 columns and R times 8 rows. The step's weights are words
-// [2][across][4] in shared memory, from the first column of the tiles on. `x` is the step's first
-// element of the first row, in words if they are ROUNDED, else in floats; rows are `apart` floats
-// apart. All threads of the warp must call it.
+// Adds a step to the tiles of C times 16 columns and R times 8 rows, where R is 1 or 2. The step's
+// weights are words [2][across][4] in shared memory, from the first column of the tiles on. `x` is
+// the step's first element of the first row, in words if they are ROUNDED, else in floats; rows are
+// `apart` floats apart. The tiles have `rows` rows, and copies of the last one: what else is in
+// shared memory may not be rounded. All threads of the warp must call it.
 template <bool ROUNDED, u32 C, u32 R>
 DEVICE void add_step(TensorSums (&sums)[C][R], u32 lane, const float* w, u32 across,
-                     const float* x, u32 apart) {
-    u32 a[C][4], b[R][2];
+                     const float* x, u32 apart, u32 rows) {
+    u32 a[C][4], b[2 * R];
 #pragma unroll
     for (u32 c = 0; c < C; ++c) matrices(a[c], w + 4 * (lane / 16 * across + 16 * c + lane % 16));
+    if constexpr (ROUNDED || OF_WORD == 1) {
+        u32 row = lane / 16 * 8 + lane % 8;
+        matrices(b, x + (row < rows ? row : rows - 1) * apart + lane / 8 % 2 * 4);
 #pragma unroll
-    for (u32 r = 0; r < R; ++r) {
-        if constexpr (ROUNDED || OF_WORD == 1) {
-            matrices(b[r], x + (8 * r + lane % 8) * apart + lane / 8 % 2 * 4);
-            if (!ROUNDED) b[r][0] = tf32(from_bits(b[r][0])), b[r][1] = tf32(from_bits(b[r][1]));
-        } else {
-            float own[2][2];
+        for (u32 n = 0; n < 2 * R; ++n) b[n] = ROUNDED ? b[n] : bits(rounded(from_bits(b[n])));
+    } else {
 #pragma unroll
-            for (u32 n = 0; n < 2; ++n) {
-                load(own[n], x + (8 * r + lane / 4) * apart + 8 * n + lane % 4 * 2);
-                b[r][n] = pair(own[n][0], own[n][1]);
-            }
+        for (u32 n = 0; n < 2 * R; ++n) {
+            float own[2];
+            load(own, x + (n / 2 * 8 + lane / 4) * apart + n % 2 * 8 + lane % 4 * 2);
+            b[n] = bits(word(own[0], own[1]));
         }
     }
 #pragma unroll
     for (u32 c = 0; c < C; ++c)
 #pragma unroll
-        for (u32 r = 0; r < R; ++r) add_products(sums[c][r], a[c], b[r]);
+        for (u32 r = 0; r < R; ++r) add_products(sums[c][r], a[c], b[2 * r], b[2 * r + 1]);
 }
 
 #else
@@ -145,10 +151,11 @@ DEVICE void add_step(TensorSums (&sums)[C][R], u32 lane, const float* w, u32 acr
 // The same on the host, for the sums of one thread, in order of k.
 template <bool ROUNDED, u32 C, u32 R>
 DEVICE void add_step(TensorSums (&sums)[C][R], u32 lane, const float* w, u32 across,
-                     const float* x, u32 apart) {
+                     const float* x, u32 apart, u32 rows) {
     for (u32 n = 0; n < 4 * C * R; ++n) {
-        u32 c = n / (4 * R), r = n / 4 % R;
-        const float* row = x + (8 * r + TensorSums::row(lane, n % 4)) * apart;
+        u32 c = n / (4 * R), r = n / 4 % R * 8 + TensorSums::row(lane, n % 4);
+        const float* row = x + r * apart;
+        if (r >= rows) continue;
         for (u32 k = 0; k < STEP; ++k) {
             u32 word = k / OF_WORD, column = 16 * c + TensorSums::column(lane, n % 4);
             auto element = [=](float of) {
@@ -156,7 +163,7 @@ DEVICE void add_step(TensorSums (&sums)[C][R], u32 lane, const float* w, u32 acr
             };
             float own = element(w[4 * (word / 4 * across + column) + word % 4]);
             float other = ROUNDED ? element(row[word]) : rounded(row[k]);
-            float& sum = sums[c][r].of[n % 4];
+            float& sum = sums[c][r / 8].of[n % 4];
             sum = fma_(own, other, sum);
         }
     }

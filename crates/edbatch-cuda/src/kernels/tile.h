@@ -12,7 +12,7 @@
 //     CONSTANTS                      the number of parameters that the steps read
 //     READS                          a bit for each operand whose rows are read
 //     from(j, r, k)                  the place of elements k..k + 4 of row r, or null
-//     REDUCES, reduce(j, r, k, to)   1 if some are not in memory, and computes these
+//     REDUCES, reduce(j, r, k, to)   1 if some are not in memory, and stores the words of these
 //     Row, load(j, r, u)             what else the steps read of a row and a unit
 //     WAITS, is_written(x)           1 if there is any, and true if it was written when loaded
 //     finish(s, x, c, j, r, u)       the steps; s has the sums, c the constants of the unit block
@@ -39,7 +39,8 @@ template <class T> constexpr u32 begin_of(u32 p) { return p == 0 ? 0 : T::end(p 
 template <class T> constexpr u32 weights_of(u32 p) {
     return p == 0 ? 0
                   : weights_of<T>(p - 1) +
-                        (T::end(p - 1) - begin_of<T>(p - 1)) * T::BLOCK * T::columns(p - 1);
+                        (T::end(p - 1) - begin_of<T>(p - 1)) / OF_WORD * T::BLOCK *
+                            T::columns(p - 1);
 }
 
 // The sizes of a shape: a thread has G columns of R rows, ROW_GROUPS rows apart.
@@ -203,12 +204,24 @@ template <class T> struct UnitBlocks {
           weights(block.weights() + block.places[PLACE * j.phase() + 2]) {}
 };
 
+// Waits until the other values of some units are written, of `count` rows from row `first` on.
+template <class T>
+DEVICE void await_values(const Job& j, const Units& units, u32 t, u32 first, u32 count) {
+    u32 all = T::WAITS ? count * units.count : 0;
+#pragma unroll 1
+    for (u32 i = t; i < all; i += THREADS) {
+        Wait wait(j.a.limit);
+        u32 r = first + i / units.count, u = units.first + i % units.count;
+        while (!T::is_written(T::load(j, r, u)) && wait.goes_on()) {}
+    }
+}
+
 // Loads a thread's share of the rows of a tile as soon as they are written, up to eight fours of
 // floats at a time, and waits until the other values of some units are written.
 template <class T>
 DEVICE void gather(const Block& block, const Job& j, const Units& units, u32 t) {
     constexpr u32 APART = T::DEPTH + 4, FOURS = T::DEPTH / 4, AT_ONCE = 8;
-    u32 all = j.count * FOURS, others = T::WAITS ? j.count * units.count : 0;
+    u32 all = j.count * FOURS;
 #pragma unroll 1
     for (u32 first = t; first < all; first += AT_ONCE * THREADS) {
         float4 x[AT_ONCE];
@@ -235,12 +248,7 @@ DEVICE void gather(const Block& block, const Job& j, const Units& units, u32 t) 
             else store4(to, x[n]);
         }
     }
-#pragma unroll 1
-    for (u32 i = t; i < others; i += THREADS) {
-        Wait wait(j.a.limit);
-        while (!T::is_written(T::load(j, i / units.count, units.first + i % units.count)) &&
-               wait.goes_on()) {}
-    }
+    await_values<T>(j, units, t, 0, j.count);
 }
 
 // A tile whose rows are whole in shared memory.
@@ -366,6 +374,11 @@ template <class T> DEVICE void element_tile(const TeamBlock& block, const Job& j
     });
 }
 
+#ifdef TENSOR
+// Runs a unit tile on tensor cores (`tensor_tile.h`).
+template <class T> DEVICE void tensor_tile(const TeamBlock& block, const Job& j);
+#endif
+
 // Runs a unit tile in its shape, one of those with a bit in SHAPES. The numbers of shapes begin
 // with 1 (`shapes.rs`). Threads may still read shared memory when others have ended.
 template <class T, u32 SHAPES> DEVICE void unit_tile(const TeamBlock& block, Job j, u32 shape) {
@@ -373,6 +386,9 @@ template <class T, u32 SHAPES> DEVICE void unit_tile(const TeamBlock& block, Job
     j.first = opaque(j.first), j.count = opaque(j.count);
     if constexpr (T::PRODUCTS == 0) return element_tile<T>(block, j);
     else {
+#ifdef TENSOR
+        return tensor_tile<T>(block, j);
+#else
         if constexpr ((SHAPES & 1) != 0)
             if (shape == 1) return whole_tile<T, 2, 1>(block, j);
         if constexpr ((SHAPES & 2) != 0)
@@ -382,6 +398,7 @@ template <class T, u32 SHAPES> DEVICE void unit_tile(const TeamBlock& block, Job
         if constexpr ((SHAPES & 8) != 0)
             if (shape == 4) return whole_tile<T, 4, 4>(block, j);
         if constexpr ((SHAPES & 16) != 0) ring_tile<T>(block, j);
+#endif
     }
 }
 

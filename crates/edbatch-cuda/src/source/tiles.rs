@@ -7,6 +7,7 @@ use edbatch_layout::{CellStep, Program};
 
 use super::{Functions, PhaseWriter};
 use crate::operations::{constant, value};
+use crate::options::DevicePrecision;
 use crate::phase_table::{PhaseTable, Way};
 use crate::shapes::{MAX_SIGNATURES, shapes, shapes_of_adjoints};
 use crate::unit_tile::{Line, Load, UnitTile, Value};
@@ -24,6 +25,7 @@ impl Tiles {
         table: &PhaseTable,
         weights: &WeightLayout,
         all: Vec<UnitTile>,
+        precision: DevicePrecision,
     ) -> Self {
         let functions = Functions::default();
         let mut tiles: Vec<(String, Vec<UnitTile>)> = Vec::new();
@@ -47,7 +49,7 @@ impl Tiles {
         let signatures = with_products.min(MAX_SIGNATURES);
         tiles.truncate(signatures + MAX_SIGNATURES);
         let shapes = match table.way {
-            Way::Forward => shapes(signatures),
+            Way::Forward => shapes(signatures, precision),
             Way::Back => shapes_of_adjoints(signatures),
         };
         tiles.iter_mut().flat_map(|(_, phases)| phases).for_each(|tile| tile.shapes = shapes);

@@ -10,6 +10,7 @@ use std::process::Command;
 use std::{env, fs};
 
 use super::ptx::tree_lstm;
+use crate::DevicePrecision;
 use crate::cpp::Folder;
 
 /// For each register that an instruction reads: its number, and whether it stays for the next one.
@@ -59,7 +60,7 @@ fn basic_blocks(code: &str) -> Vec<(u32, u32)> {
 
 #[test]
 fn banks_of_registers_are_read_in_turn() {
-    let Some(binary) = tree_lstm() else { return };
+    let Some(binary) = tree_lstm(DevicePrecision::Exact) else { return };
     let beside = env::var_os("EDBATCH_CUDA_LIBRARIES").unwrap_or_default();
     let folder = Folder::new().unwrap();
     let file = folder.path.join("kernel.cubin");

@@ -93,6 +93,24 @@ fn unit_tiles_load_each_operand_once() {
     }
 }
 
+/// In all architectures, and with all numbers of columns.
+#[test]
+fn tensor_tiles_compile_without_spilling() {
+    for generation in [(8, 0), (9, 0), (10, 0), (12, 0)] {
+        let architecture = architecture(generation);
+        for (precision, columns) in [("TF32", 4), ("BF16", 4), ("TF32", 1), ("BF16", 2)] {
+            let tile = format!("#define {precision}\n{}", super::tiles::TILE);
+            let wave = format!(
+                "tiles<Sum<64, 16, {columns}, {columns}, 64, 128>>(
+                 block, a, a.commands[12], a.commands[13]);"
+            );
+            let Some(binary) = compiled(&source(&tile, &wave), &architecture) else { return };
+            let usage = binary.unwrap().usage().expect("a log");
+            assert_eq!(usage.spilled, 0, "{architecture}, {precision}, {columns} columns");
+        }
+    }
+}
+
 /// Registers cannot be indexed, so an indexed array is in a stack frame, which the test above
 /// forbids.
 #[test]

@@ -6,7 +6,7 @@ use edbatch_graph::{Graph, Kind, Network, NodeId, Schedule, Shape, Value};
 use edbatch_layout::{CellStyle, Lifetimes, MiniBatch, Planner, Program, Want};
 use edbatch_testing::planned;
 
-use crate::{CommandList, CudaOptions, DeviceModel, Prediction};
+use crate::{CommandList, CudaOptions, DeviceModel, DevicePrecision, Prediction};
 
 /// Cells `first`, which makes a vector, and `next`, `output` and `scores`, which multiply it by a
 /// matrix.
@@ -37,6 +37,15 @@ fn program() -> Program {
 
 /// Predicts chains of `length` calls of `next` that end in a call of `last`, on 14 SMs.
 fn predicted(chains: usize, length: usize, last: usize) -> Prediction {
+    predicted_in(DevicePrecision::Exact, chains, length, last)
+}
+
+fn predicted_in(
+    precision: DevicePrecision,
+    chains: usize,
+    length: usize,
+    last: usize,
+) -> Prediction {
     let program = program();
     let (mut graph, mut schedule) = (Graph::new(program.network().clone()), Schedule::new());
     let mut ends: Vec<Value> = Vec::new();
@@ -55,8 +64,9 @@ fn predicted(chains: usize, length: usize, last: usize) -> Prediction {
     let (program, graph, schedule) = (&program, &graph, &schedule);
     let mini_batch = MiniBatch { program, graph, schedule, wanted: &wanted };
     let plan = planned(&mut Planner::new(Lifetimes::Distinct), &mini_batch);
+    let options = CudaOptions::new().precision(precision);
     let mut prediction = Prediction::default();
-    let mut model = DeviceModel::new(program, &CudaOptions::new(), 14, 227 << 10);
+    let mut model = DeviceModel::new(program, &options, 14, 227 << 10);
     model.predict((program, &plan), &mut CommandList::default(), &mut prediction).unwrap();
     prediction
 }
@@ -74,7 +84,7 @@ fn few_rows_are_one_tile_of_each_block() {
     // The last two waves of `next` wait for each row.
     assert_eq!((got.launches, got.waves, got.barriers), (1, 6, 4));
     // Groups have 4, 4 and 2 rows. A P2R1 tile has room for 16 rows of 16 columns.
-    assert_eq!(got.unit_tiles, [3 * 3 * 4, 0, 0, 0, 0]);
+    assert_eq!(got.unit_tiles, [3 * 3 * 4, 0, 0, 0, 0, 0, 0]);
     assert_eq!((got.rows, got.room), (3 * 4 * 10, 3 * 12 * 16));
     assert_eq!(got.small_tiles, 2);
     let tile = 16.0 * 16.0 * 64.0 * 10.9e-6;
@@ -92,7 +102,7 @@ fn few_rows_are_one_tile_of_each_block() {
 #[test]
 fn many_rows_are_several_tiles() {
     let got = predicted(600, 1, 2);
-    assert_eq!((got.waves, got.unit_tiles), (4, [0, 0, 0, 0, 2 * 12]));
+    assert_eq!((got.waves, got.unit_tiles), (4, [0, 0, 0, 0, 2 * 12, 0, 0]));
     assert_eq!((got.rows, got.room), (4 * 600, 24 * 128));
     assert_eq!(got.small_tiles, 2 * 38);
     let tiles = 2.0 * 128.0 * 16.0 * 64.0 * 6.8e-6 + 0.4;
@@ -100,6 +110,22 @@ fn many_rows_are_several_tiles() {
     let output = 4.0 * 16.0 * 5.0 * 64.0 * 20e-6 + 3.0 * 0.4;
     let waves = [1.9 + 0.5 + 3.0 * 0.4, 1.9 + 0.2 + tiles, 1.9 + 0.5 + output, 1.9];
     assert_close(got.device_micros, waves.into_iter().map(|micros| micros + 0.6).sum());
+}
+
+/// On tensor cores, groups have 200 rows in two tiles, of which the first one has four chunks. Each
+/// slice has 16 units. No wave of tiles needs a barrier after the first one.
+#[test]
+fn tiles_of_tensor_cores_load_rows_while_they_compute() {
+    let got = predicted_in(DevicePrecision::Bf16, 600, 2, 2);
+    assert_eq!((got.waves, got.unit_tiles), (5, [0, 0, 0, 0, 0, 0, 2 * 2 * 12]));
+    let element = 64.0 * 1.48e-4;
+    let compute = |rows: f64| 16.0 * 64.0 * 1.11e-6 * (rows - 8.0);
+    let of_tile = |rows: f64| 0.3 + 31.0 * element + compute(rows).max((rows - 32.0) * element);
+    let tiles = of_tile(128.0) + of_tile(72.0) + 0.4;
+    let output = 4.0 * 16.0 * 5.0 * 64.0 * 20e-6 + 3.0 * 0.4;
+    let waves = [1.9 + 0.5 + 3.0 * 0.4, 1.9 + 0.2 + tiles, 1.9 + 0.5 + output, 1.9];
+    let micros: f64 = waves.into_iter().map(|micros| micros + 0.6).sum();
+    assert_close(got.device_micros, micros + 1.9 + 0.2 + tiles);
 }
 
 /// Ten slices of 64 columns: for 128 rows, 20 tiles of 64 rows are two for 8 of the 12 blocks. For
@@ -110,7 +136,7 @@ fn products_of_many_columns_are_large_tiles() {
         [(128, 20, 2.0 * 64.0 * 64.0 * 64.0 * 6.8e-6 + 0.4), (10, 10, 16.0 * 64.0 * 64.0 * 9.5e-6)]
     {
         let got = predicted(rows, 0, 3);
-        assert_eq!((got.waves, got.large_tiles, got.unit_tiles), (3, tiles, [0; 5]));
+        assert_eq!((got.waves, got.large_tiles, got.unit_tiles), (3, tiles, [0; 7]));
         assert_eq!(got.small_tiles, rows.div_ceil(16) as u64);
         assert_close(got.device_micros, 1.9 + 0.5 + 1.9 + 0.1 + micros + 1.9 + 3.0 * 0.6);
     }

@@ -3,17 +3,27 @@
 use edbatch_graph::Kind;
 
 use crate::device::{AHEAD_BYTES, ROW_BYTES};
+use crate::options::DevicePrecision;
 use crate::place::{Placement, Tile};
 use crate::reads::{Reads, set};
+use crate::shapes::Shape::{T32, T128};
 use crate::shapes::{Shape, fastest, large_tile, offered, room, shapes};
 use crate::unit_tile::{TileProduct, UnitTile};
 
 /// A tile of a phase: units, columns of each unit, terms.
 fn tile(phase: usize, units: u32, columns: u32, depth: u32) -> UnitTile {
+    tile_in(DevicePrecision::Exact, phase, (units, columns, depth))
+}
+
+fn tile_in(
+    precision: DevicePrecision,
+    phase: usize,
+    (units, columns, depth): (u32, u32, u32),
+) -> UnitTile {
     let of_units = (0..columns).map(|column| (0, column)).collect();
     let products = vec![TileProduct { depth, columns: of_units, ..TileProduct::default() }];
     let tile = UnitTile { phase, units, columns, products, block: 16, ..UnitTile::default() };
-    UnitTile { shapes: shapes(1), ..tile }
+    UnitTile { shapes: shapes(1, precision), precision, ..tile }
 }
 
 /// Places tiles of different cells, each of which reads the one before.
@@ -79,6 +89,23 @@ fn groups_are_as_small_as_shared_memory_allows() {
     // Without unit tiles, the smallest group.
     assert_eq!(placed(&[], 132, 99 << 10).slices, 4);
     assert_eq!(placed(&[], 2, 99 << 10).slices, 2);
+}
+
+/// Weights in bf16 are half as large, and rows too.
+#[test]
+fn groups_of_tensor_cores_hold_rounded_weights() {
+    for (precision, slices, eights) in
+        [(DevicePrecision::Tf32, 16, 2), (DevicePrecision::Bf16, 8, 4)]
+    {
+        let tiles = [tile_in(precision, 0, (256, 4, 512))];
+        let placement = placed(&tiles, 132, 227 << 10);
+        let found = (placement.slices, placement.table()[3]);
+        assert_eq!(found, (slices, eights), "{precision:?}");
+        let place = placement.places[0].as_ref().expect("it fits");
+        let firsts = [1, 32, 33, 256].map(|rows| place.chosen(rows));
+        assert_eq!(firsts.map(|(shape, _)| shape), [T32, T32, T128, T128]);
+        assert_eq!(firsts.map(|(_, rows)| rows), [32, 32, 128, 128]);
+    }
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{LIST, RESIDENT, Random, assert_same_bits, everywhere, levels};
-use crate::shapes::{SHAPES, Shape, offered, shapes};
+use super::tensor::{TENSOR, bound, chain, exact, in_precision, on_cpu};
+use super::{LIST, Left, RESIDENT, Random, assert_same_bits, everywhere, levels};
+use crate::options::DevicePrecision;
+use crate::shapes::{Shape, offered, shapes};
 use crate::unit_tile::{TileProduct, UnitTile};
 use crate::weights::pack_tile;
 use edbatch_runtime::kernels::{PackedWeights, Pass, RowsMut, RowsRef, Start, product};
@@ -20,7 +22,10 @@ pub(super) const TILE: &str =
         return k < FIRST ? Rows(j.arena, 0).row(j, r) + k : nullptr;
     }
     static DEVICE void reduce(const Job& j, u32 r, u32 k, float* to) {
-        for (u32 i = 0; i < 4; ++i) to[i] = fresh(Rows(j.arena, 0).row(j, r) + k + i);
+        for (u32 i = 0; i < 4; i += OF_WORD) {
+            const float* x = Rows(j.arena, 0).row(j, r) + k + i;
+            to[i / OF_WORD] = word(fresh(x), fresh(x + OF_WORD - 1));
+        }
     }
     struct Row {
         float x;
@@ -59,24 +64,27 @@ const SIZES: [(u32, u32, [u32; 2], [u32; 2]); 8] = [
 ];
 
 /// A tile of these sizes.
-fn tile((units, block, columns, depths): (u32, u32, [u32; 2], [u32; 2])) -> UnitTile {
+fn tile(
+    (units, block, columns, depths): (u32, u32, [u32; 2], [u32; 2]),
+    precision: DevicePrecision,
+) -> UnitTile {
     let product = |(step, depth)| TileProduct {
         depth,
         columns: (0..columns[step]).map(|column| (step, column)).collect(),
         ..TileProduct::default()
     };
     let products = depths.into_iter().enumerate().map(|(i, depth)| product((i, depth))).collect();
-    let (shapes, columns) = (shapes(1), columns[0]);
+    let (shapes, columns) = (shapes(1, precision), columns[0]);
     let tile = UnitTile { units, block, columns, products, shapes, ..UnitTile::default() };
+    let tile = UnitTile { precision, ..tile };
     let constant = edbatch_layout::Weight::AsIs(edbatch_graph::ParameterId(0));
     UnitTile { constants: vec![(constant, 0)], ..tile }
 }
 
-#[test]
-fn every_shape_has_the_bits_of_the_cpu() {
+/// Returns the code of a wave that runs the tile of a number.
+fn wave(sizes: impl Iterator<Item = (u32, u32, [u32; 2], [u32; 2])>) -> String {
     let mut wave = String::from("switch (a.commands[11]) {\n");
-    for (number, (units, block, [columns, last], [first, second])) in SIZES.into_iter().enumerate()
-    {
+    for (number, (units, block, [columns, last], [first, second])) in sizes.enumerate() {
         let depth = first + second;
         wave += &format!(
             "case {number}: return tiles<\
@@ -84,30 +92,88 @@ fn every_shape_has_the_bits_of_the_cpu() {
              block, a, a.commands[12], a.commands[13]);\n"
         );
     }
-    let Some(run) = everywhere(TILE, &(wave + "}")) else { return };
-    let mut random = Random(3);
-    let rows: Vec<usize> = if edbatch_testing::all_cases() {
-        (1..=130).collect()
-    } else {
-        vec![1, 2, 3, 4, 5, 8, 9, 15, 17, 32, 33, 64, 65, 97, 128, 130]
-    };
+    wave + "}"
+}
+
+/// The numbers of rows of the test of every shape.
+fn rows() -> Vec<usize> {
+    if edbatch_testing::all_cases() {
+        return (1..=130).collect();
+    }
+    vec![1, 2, 3, 4, 5, 8, 9, 15, 17, 32, 33, 64, 65, 97, 128, 130]
+}
+
+#[test]
+fn every_shape_has_the_bits_of_the_cpu() {
+    let Some(run) = everywhere(TILE, &wave(SIZES.into_iter())) else { return };
+    let (mut random, rows) = (Random(3), rows());
     let mut ran = BTreeMap::new();
     for (number, sizes) in SIZES.into_iter().enumerate() {
-        let tile = tile(sizes);
+        let tile = tile(sizes, DevicePrecision::Exact);
         let subject = Sums::new(&tile, &mut random);
         for shape in offered(tile.extent(), u32::MAX).collect::<Vec<Shape>>() {
             for &count in &rows {
-                let blocks = 1 + random.below(tile.blocks() as usize);
-                let each = tile.blocks().div_ceil(blocks as u32) * tile.size();
-                let blocks =
-                    if 4 * each as usize <= RESIDENT { blocks } else { tile.blocks() as usize };
+                let blocks = blocks(&tile, &mut random);
                 let what = [number as u32, shape as u32, shape.rows(tile.extent())];
                 subject.check(&tile, (count, blocks), what, &run, &mut random);
                 *ran.entry(shape as u32).or_insert(0) += 1;
             }
         }
     }
-    assert_eq!(ran.len(), SHAPES.len(), "{ran:?}");
+    assert_eq!(ran.len(), 5, "{ran:?}");
+}
+
+/// Returns a number of blocks that hold the weights of a tile.
+fn blocks(tile: &UnitTile, random: &mut Random) -> usize {
+    let blocks = 1 + random.below(tile.blocks() as usize);
+    let each = tile.blocks().div_ceil(blocks as u32) * tile.size();
+    if 4 * each as usize <= RESIDENT { blocks } else { tile.blocks() as usize }
+}
+
+/// Each row has the same bits in every tile: alone, and at all places beside any other rows.
+#[test]
+fn tensor_tiles_are_within_their_bounds_and_no_bit_depends_on_other_rows() {
+    for (precision, error) in TENSOR {
+        // All products have the same columns, and whole steps.
+        let whole = |&(_, _, [a, b], [c, d]): &(_, _, [u32; 2], [u32; 2])| {
+            a == b && c % 16 == 0 && d % 16 == 0
+        };
+        // With one column, a unit block is not halved.
+        let halves = |&(_, block, [columns, _], _): &(_, u32, [u32; 2], _)| block + columns > 9;
+        let sizes: Vec<_> = SIZES.into_iter().filter(whole).filter(halves).collect();
+        let wave = wave(sizes.iter().copied());
+        let Some(run) = everywhere(&in_precision(precision, TILE), &wave) else { return };
+        let (mut random, mut worst) = (Random(3), 0.0_f64);
+        for (number, &sizes) in sizes.iter().enumerate() {
+            let tile = tile(sizes, precision);
+            let subject = Sums::new(&tile, &mut random);
+            let (rows, mut known) = (subject.rows(&tile, false, &mut random), BTreeMap::new());
+            for shape in offered(tile.extent(), u32::MAX).collect::<Vec<Shape>>() {
+                for count in self::rows() {
+                    let what = [number as u32, shape as u32, shape.rows(tile.extent())];
+                    let blocks = blocks(&tile, &mut random);
+                    let launch = (count, blocks, what);
+                    let (starts, lefts) = subject.run(&tile, &rows, launch, &run, &mut random);
+                    for (device, left) in lefts {
+                        let on_host = device.starts_with("order");
+                        let out = &left.arena[rows.len()..];
+                        let width = out.len() / count;
+                        for (&start, got) in starts.iter().zip(out.chunks_exact(width)) {
+                            let expected = known.entry((on_host, start)).or_insert_with(|| {
+                                let row = &rows[start as usize..];
+                                let off = subject.error(&tile, row, got, on_host, error);
+                                worst = worst.max(off);
+                                got.to_vec()
+                            });
+                            let what = || format!("{device}: {what:?}, {count} rows");
+                            assert_same_bits(got, expected, what);
+                        }
+                    }
+                }
+            }
+        }
+        assert!((0.05..1.0).contains(&worst), "{precision:?}: {worst}");
+    }
 }
 
 /// Weights of both products, and constants.
@@ -126,32 +192,89 @@ impl Sums {
         Self { weights, constants: random.floats(tile.units as usize, false) }
     }
 
+    /// Returns rows, which begin at multiples of four floats.
+    fn rows(&self, tile: &UnitTile, special: bool, random: &mut Random) -> Vec<f32> {
+        random.floats(9 * row_of(tile), special)
+    }
+
+    /// Runs `count` of the rows. Returns their starts, and what each device leaves.
+    fn run(
+        &self,
+        tile: &UnitTile,
+        rows: &[f32],
+        (count, blocks, what): (usize, usize, [u32; 3]),
+        run: &impl Fn(super::Launch<'_>) -> Vec<(String, Left)>,
+        random: &mut Random,
+    ) -> (Vec<u32>, Vec<(String, Left)>) {
+        let mut packed = vec![0; (tile.blocks() * tile.size()) as usize];
+        pack_tile(tile, &self.weights, &mut packed);
+        for (unit, x) in self.constants.iter().enumerate() {
+            let (block, of_block) = (unit / tile.block as usize, unit % tile.block as usize);
+            let at = block * tile.size() as usize + tile.words() as usize;
+            packed[at + of_block] = x.to_bits();
+        }
+        let packed: Vec<f32> = packed.into_iter().map(f32::from_bits).collect();
+        let row = row_of(tile);
+        let starts: Vec<u32> = (0..count).map(|_| 4 * random.below(2 * row) as u32).collect();
+        let head = [0, count as u32, rows.len() as u32, 0, 0, 1, 0, 0, 14, LIST as u32, 0];
+        let commands = [&head[..], &what, &starts].concat();
+        let all = count * width_of(tile);
+        let lefts = run((blocks as u32, &commands, &packed, rows, all));
+        (starts, lefts)
+    }
+
+    /// Checks the sums of a row in a precision of tensor cores, and that the host adds in order.
+    /// Returns the largest error, relative to its bound.
+    fn error(
+        &self,
+        tile: &UnitTile,
+        row: &[f32],
+        got: &[f32],
+        on_host: bool,
+        error: (i32, i32),
+    ) -> f64 {
+        let (units, mut before, mut worst) = (tile.units as usize, 0, 0.0_f64);
+        let columns = tile.products.iter().enumerate().flat_map(|(number, of)| {
+            let depth = of.depth as usize;
+            let own = (0..units * of.columns.len()).map(move |column| (number, before, column));
+            before += depth;
+            own
+        });
+        for (got, (number, before, column)) in got.iter().zip(columns) {
+            let depth = tile.products[number].depth as usize;
+            let weights = &self.weights[&number][column * depth..][..depth];
+            let x = &row[before..][..depth];
+            // A value of the row and a constant are added to each sum.
+            let more = (row[column % units], self.constants[column % units]);
+            let sum = chain(tile.precision, x, weights);
+            if on_host {
+                assert_eq!(got.to_bits(), ((more.0 + sum) + more.1).to_bits());
+            }
+            let ((sum, sizes), rest) = (exact(x, weights), f64::from(more.0) + f64::from(more.1));
+            // Both additions are rounded.
+            let slack = 2_f64.powi(-22) * (sum.abs() + 2.0);
+            let off = (f64::from(*got) - (sum + rest)).abs() - slack;
+            assert!(off <= bound(error, depth) * sizes, "{off}");
+            worst = worst.max(off / (bound(error, depth) * sizes));
+            if tile.precision == DevicePrecision::Bf16 {
+                let off = f64::from(*got) - (f64::from(on_cpu(x, weights)) + rest);
+                assert!(off.abs() - slack <= depth as f64 * 2_f64.powi(-21) * sizes, "{off}");
+            }
+        }
+        worst
+    }
+
     fn check(
         &self,
         tile: &UnitTile,
         (count, blocks): (usize, usize),
         what: [u32; 3],
-        run: &impl Fn(super::Launch<'_>) -> Vec<(String, super::Left)>,
+        run: &impl Fn(super::Launch<'_>) -> Vec<(String, Left)>,
         random: &mut Random,
     ) {
-        let (units, depth) = (tile.units as usize, tile.depth() as usize);
-        let mut packed = vec![0; (tile.blocks() * tile.size()) as usize];
-        pack_tile(tile, &self.weights, &mut packed);
-        for (unit, x) in self.constants.iter().enumerate() {
-            let (block, of_block) = (unit / tile.block as usize, unit % tile.block as usize);
-            let at = block * tile.size() as usize + tile.terms() as usize;
-            packed[at + of_block] = x.to_bits();
-        }
-        let packed: Vec<f32> = packed.into_iter().map(f32::from_bits).collect();
-        // Rows begin at multiples of four floats.
-        let row = depth.max(units).next_multiple_of(4);
-        let rows = random.floats(9 * row, true);
-        let starts: Vec<u32> = (0..count).map(|_| 4 * random.below(2 * row) as u32).collect();
-        let columns = tile.products.iter().map(|product| product.columns.len());
-        let width = units * columns.sum::<usize>();
-        let head = [0, count as u32, rows.len() as u32, 0, 0, 1, 0, 0, 14, LIST as u32, 0];
-        let commands = [&head[..], &what, &starts].concat();
-        let lefts = run((blocks as u32, &commands, &packed, &rows, count * width));
+        let (units, width) = (tile.units as usize, width_of(tile));
+        let rows = self.rows(tile, true, random);
+        let (starts, lefts) = self.run(tile, &rows, (count, blocks, what), run, random);
         for level in levels() {
             let mut expected = vec![0.0; count * width];
             let (mut before, mut to) = (0, 0);
@@ -180,4 +303,15 @@ impl Sums {
             }
         }
     }
+}
+
+/// Returns the elements from one row of a tile's tests to the next.
+fn row_of(tile: &UnitTile) -> usize {
+    tile.depth().max(tile.units).next_multiple_of(4) as usize
+}
+
+/// Returns the elements of a row that a tile stores.
+fn width_of(tile: &UnitTile) -> usize {
+    let columns = tile.products.iter().map(|product| product.columns.len());
+    tile.units as usize * columns.sum::<usize>()
 }

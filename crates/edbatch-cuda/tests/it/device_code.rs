@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use edbatch_cuda::{self as cuda, CudaError, CudaOptions};
+use edbatch_cuda::{self as cuda, CudaError, CudaOptions, DevicePrecision};
 use edbatch_graph::{CellError, Network};
 use edbatch_layout::{CellStyle, Program};
 use edbatch_models::Model;
@@ -97,6 +97,9 @@ fn teams_and_shapes_follow_from_recurrent_weights() {
     assert_eq!(got, TEAMS);
 }
 
+/// An H100 or H200.
+const HOPPER: (&str, CellStyle) = ("sm_90", CellStyle::Hoisted);
+
 /// The maximum number of registers of a thread.
 const MAX_REGISTERS: usize = 255;
 
@@ -121,12 +124,12 @@ fn compiled_or_skip<T>(compiled: Result<T, CudaError>) -> Option<T> {
 /// the largest number of registers and of lines of a function. Returns `None` without a compiler.
 fn compiled(
     network: &Arc<Network>,
-    architecture: &str,
-    style: CellStyle,
+    (architecture, style): (&str, CellStyle),
+    options: &CudaOptions,
     what: &str,
 ) -> Option<(usize, usize)> {
     let program = Program::new(network.clone(), style).unwrap();
-    let kernels = compiled_or_skip(cuda::compile(&program, &CudaOptions::new(), architecture))?;
+    let kernels = compiled_or_skip(cuda::compile(&program, options, architecture))?;
     let usage = kernels.usage.expect("the log contains it");
     let lines = kernels.longest_function;
     eprintln!("{what}, {architecture}, {style:?}: {usage}; {lines} lines");
@@ -142,15 +145,15 @@ fn compiled(
 
 /// Compiles all models, or those with these names.
 fn models_compile(
-    architecture: &str,
-    style: CellStyle,
+    (architecture, style): (&str, CellStyle),
+    options: &CudaOptions,
     hidden: usize,
     names: &[&str],
 ) -> Vec<usize> {
     let mut networks = networks(hidden).unwrap();
     networks.retain(|(name, _)| names.is_empty() || names.contains(name));
     let compiled = networks.iter().map_while(|(name, network)| {
-        compiled(network, architecture, style, &format!("{name}, {hidden}"))
+        compiled(network, (architecture, style), options, &format!("{name}, {hidden}"))
     });
     compiled.map(|(registers, _)| registers).collect()
 }
@@ -172,10 +175,13 @@ const REGISTERS: [usize; 9] = [240, 238, 254, 168, 250, 230, 222, 220, 210];
 
 #[test]
 fn models_compile_for_hopper() {
-    let registers = models_compile("sm_90", CellStyle::Hoisted, 256, &[]);
+    let registers = models_compile(HOPPER, &CudaOptions::new(), 256, &[]);
     // Without a compiler there are none.
     if !registers.is_empty() {
         assert_eq!(registers, REGISTERS);
+    }
+    for precision in [DevicePrecision::Tf32, DevicePrecision::Bf16] {
+        models_compile(HOPPER, &CudaOptions::new().precision(precision), 256, &[]);
     }
 }
 
@@ -186,7 +192,7 @@ fn functions_of_random_networks_are_short() {
     for seed in 0..seeds {
         let network = edbatch_testing::Subject::random(seed).network;
         let what = format!("random network {seed}");
-        if compiled(&network, "sm_90", CellStyle::Hoisted, &what).is_none() {
+        if compiled(&network, HOPPER, &CudaOptions::new(), &what).is_none() {
             return;
         }
     }
@@ -201,12 +207,12 @@ fn functions_of_a_large_network_are_short() {
         return edbatch_testing::skip("no $EDBATCH_SHARED/networks/slow_to_compile");
     };
     let network = Arc::new(edbatch_models::network_from_json(&text).unwrap());
-    compiled(&network, "sm_90", CellStyle::Hoisted, "slow_to_compile");
+    compiled(&network, HOPPER, &CudaOptions::new(), "slow_to_compile");
 }
 
 #[test]
 fn models_of_odd_sizes_compile() {
-    models_compile("sm_80", CellStyle::Planned, 42, &[]);
+    models_compile(("sm_80", CellStyle::Planned), &CudaOptions::new(), 42, &[]);
 }
 
 #[test]
@@ -214,5 +220,5 @@ fn models_compile_for_blackwell() {
     // Those with the most registers.
     let largest = ["tree_gru", "bilstm_tagger", "lattice_lstm"];
     let names = if edbatch_testing::all_cases() { &[][..] } else { &largest };
-    models_compile("sm_100", CellStyle::Planned, 256, names);
+    models_compile(("sm_100", CellStyle::Planned), &CudaOptions::new(), 256, names);
 }

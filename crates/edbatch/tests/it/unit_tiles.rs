@@ -51,21 +51,26 @@ fn models_with_unit_tiles_have_the_bits_of_the_cpu() {
     assert!(without.is_empty(), "no unit tiles: {without:?}");
 }
 
-/// In TF32 and bf16, results are near the CPU's in f32 and in bf16, with the same bits in every shape
-/// and mini-batch. Translators choose other words.
+/// In TF32 and bf16, results are near the CPU's in f32 and in bf16, with the same bits in every
+/// shape and mini-batch.
 #[test]
 fn models_in_tf32_and_bf16_are_near_the_cpu() {
     let precisions = [(DevicePrecision::Tf32, 1e-7..1e-2), (DevicePrecision::Bf16, 0.0..5e-3)];
     for (precision, range) in precisions {
-        for (name, _) in MODELS.into_iter().filter(|(name, _)| *name != "lstm_nmt") {
+        for (name, _) in MODELS {
             let mut first: Option<Vec<Rows>> = None;
             for shape in [0, 6, 7] {
                 let options = CudaOptions::new().precision(precision).shape(Some(shape));
-                let Some((_, got, expected)) = check(name, 64, &options, first.as_deref()) else {
+                let Some((tiles, got, expected)) = check(name, 64, &options, first.as_deref())
+                else {
                     return;
                 };
-                let off = distance(&got, &expected);
-                assert!(range.contains(&off), "{name}, {precision:?}: {off}");
+                assert!(tiles.contains("T32") || tiles.contains("T128"), "{name}: {tiles}");
+                // A translator may choose other words.
+                if name != "lstm_nmt" {
+                    let off = distance(&got, &expected);
+                    assert!(range.contains(&off), "{name}, {precision:?}: {off}");
+                }
                 first = Some(got);
             }
         }
