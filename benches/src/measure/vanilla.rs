@@ -85,13 +85,7 @@ impl<M: Model> Model for Vanilla<M> {
             let request = match request {
                 Request::Elements(value) => field(value).map(Request::Elements),
                 Request::ArgMax(value) => field(value).map(Request::ArgMax),
-                Request::Chain { values, end } => match values[..] {
-                    [value] => {
-                        field(value).map(|value| Request::Chain { values: vec![value], end })
-                    }
-                    _ => None,
-                },
-                Request::EachElements(_) | Request::Two => None,
+                Request::EachElements(_) | Request::Chain { .. } | Request::Two => None,
             };
             let Some(request) = request else {
                 let message = "expected to await one value of one field at a time without cells";
@@ -133,12 +127,7 @@ async fn wait(
                             let (index, carried) = build.arg_max::<$count>(value, carried).await;
                             (Answer::ArgMax(index), carried.into())
                         }
-                        Request::Chain { values, end } => {
-                            let (words, carried) =
-                                build.arg_max_chain::<$count>(&values, end, carried).await;
-                            (Answer::Chain(words), carried.into())
-                        }
-                        _ => unreachable!("the caller makes these three requests"),
+                        _ => unreachable!("the caller makes these two requests"),
                     })
                 })*
                 more => Err(BuildError::Input(format!(

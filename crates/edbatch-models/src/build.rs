@@ -42,8 +42,8 @@ pub enum Request {
     EachElements(Vec<Value>),
     /// The index of the largest element of a value, as [`arg_max`] defines it.
     ArgMax(Value),
-    /// The indices of the largest elements of these values, up to the first index that is `end`.
-    /// The values with these indices are emitted.
+    /// The index of the largest element of the last of these values, or of the first one whose
+    /// index is `end`. The values up to this one are emitted.
     Chain {
         /// The values, in order.
         values: Vec<Value>,
@@ -66,7 +66,7 @@ impl Request {
     }
 }
 
-/// The answer to a [`Request`] of the same variant.
+/// The answer to a [`Request`] of the same variant; to a chain, an index.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Answer {
     /// The elements of the value, field after field.
@@ -75,8 +75,6 @@ pub enum Answer {
     EachElements(Vec<Vec<f32>>),
     /// The index of the value's largest element.
     ArgMax(u32),
-    /// The indices of the largest elements, up to the end.
-    Chain(Vec<u32>),
 }
 
 impl<'g> Build<'g> {
@@ -251,22 +249,30 @@ impl<'g> Build<'g> {
         }
     }
 
-    /// Waits like [`fetch`](Self::fetch) and returns the index of the largest element of each
-    /// value, up to the first index that is `end`. The values with these indices are appended to
+    /// Waits like [`fetch`](Self::fetch) and returns the index of the largest element of the last
+    /// value, or `end` if an earlier one has this index. The values up to this one are appended to
     /// the outputs of the input, as by [`emit`](Self::emit); later ones are dropped.
     ///
     /// For decoders: the values are the scores of [`chain`](Self::chain) steps, each of which names
     /// its word as the argmax of the scores before ([`call_by`](Self::call_by)). After an `end`,
     /// the carried values are those of a dropped step.
+    ///
+    /// # Panics
+    /// If there is no value.
     pub async fn arg_max_chain<const N: usize>(
         &self,
         values: &[Value],
         end: Option<u32>,
         carried: [Value; N],
-    ) -> (Vec<u32>, [Value; N]) {
+    ) -> (u32, [Value; N]) {
+        if let [value] = *values {
+            self.emit(value);
+            return self.arg_max(value, carried).await;
+        }
+        assert!(!values.is_empty(), "a chain has at least one value");
         match self.wait(Request::Chain { values: values.into(), end }, &carried).await {
-            Answer::Chain(indices) => (indices, self.carried()),
-            _ => unreachable!("the indices of a chain were requested"),
+            Answer::ArgMax(index) => (index, self.carried()),
+            _ => unreachable!("an index was requested"),
         }
     }
 

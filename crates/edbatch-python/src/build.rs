@@ -255,7 +255,6 @@ impl Task {
         let answer = match answer {
             Answer::Elements(elements) => numpy::PyArray1::from_vec(py, elements).into_any(),
             Answer::ArgMax(index) => index.into_pyobject(py)?.into_any(),
-            Answer::Chain(indices) => PyList::new(py, indices)?.into_any(),
             Answer::EachElements(each) => {
                 let each = each.iter().map(|elements| arrays::vector(py, elements));
                 PyList::new(py, each)?.into_any()

@@ -125,19 +125,22 @@ impl Translator {
             }
         };
         let end = (source.stop == Stop::AtEnd).then_some(END);
-        let (mut word, mut left, mut words) = (Row::Index(BEGIN), steps, Vec::new());
-        while left > 0 && (end.is_none() || words.last() != end.as_ref()) {
-            let mut chain = Vec::new();
+        let (mut word, mut left, mut chain) = (BEGIN, steps, Vec::new());
+        while left > 0 {
+            chain.clear();
+            let mut row = Row::Index(word);
             for _ in 0..left.min(build.chain()) {
-                state = build.call_by(self.decoder, &[word], &[state])?;
+                state = build.call_by(self.decoder, &[row], &[state])?;
                 let scores = build.call(self.output, &[], &[state])?;
                 chain.push(scores);
-                word = Row::ArgMax(scores);
+                row = Row::ArgMax(scores);
             }
             left -= chain.len();
             // The next step needs only the state; all other values are freed.
-            (words, [state]) = build.arg_max_chain(&chain, end, [state]).await;
-            word = Row::Index(*words.last().expect("a word for each step up to the end"));
+            (word, [state]) = build.arg_max_chain(&chain, end, [state]).await;
+            if end == Some(word) {
+                break;
+            }
         }
         Ok(())
     }

@@ -190,14 +190,17 @@ where
                 output.clear();
                 *not_finite = None;
             }
-            let (mut emitted, mut indices) = (turn.emitted.clone(), Vec::new());
+            let (mut emitted, mut last) = (turn.emitted.clone(), 0);
             if let Then::Chain { values, end } = &turn.then {
-                indices.extend(values.clone().map(|wanted| results.arg_max(wanted).index));
-                let is_end = |&index: &u32| Some(index) == *end;
-                let kept = indices.iter().position(is_end).map_or(indices.len(), |last| last + 1);
-                self.dropped += indices.len() - kept;
-                emitted.end -= indices.len() - kept;
-                indices.truncate(kept);
+                let mut left = values.clone();
+                for wanted in left.by_ref() {
+                    last = results.arg_max(wanted).index;
+                    if Some(last) == *end {
+                        break;
+                    }
+                }
+                self.dropped += left.len();
+                emitted.end -= left.len();
             }
             output.append(results, emitted.clone())?;
             if self.only_finite && not_finite.is_none() {
@@ -218,7 +221,7 @@ where
                     continue;
                 }
                 Then::ArgMax(wanted) => Answer::ArgMax(results.arg_max(*wanted).index),
-                Then::Chain { .. } => Answer::Chain(indices),
+                Then::Chain { .. } => Answer::ArgMax(last),
                 Then::Elements(wanted) => Answer::Elements(elements(*wanted)?),
                 Then::EachElements(wanted) => {
                     Answer::EachElements(wanted.clone().map(elements).collect::<Result<_, _>>()?)

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use smallvec::SmallVec;
+
 use super::Graph;
 use crate::{CallError, CallErrorReason, Kind, NodeId, Value};
 
@@ -69,7 +71,7 @@ impl Graph {
             Row::Index(index) => index,
             Row::ArgMax(_) => 0,
         };
-        let indices: Vec<u32> = rows.iter().map(index).collect();
+        let indices: SmallVec<[u32; 4]> = rows.iter().map(index).collect();
         let looked_up = rows.iter().filter_map(|&row| match row {
             Row::Index(_) => None,
             Row::ArgMax(value) => Some(value.of_any_generation()),
