@@ -205,7 +205,7 @@ mod tests {
         let jobs = jobs(&contents).unwrap();
         let sources =
             jobs.iter().map(|(program, options)| kernel_source(program, options).unwrap());
-        // A golden and a workload with three variants each, and a random network.
-        assert_eq!((jobs.len(), sources.collect::<BTreeSet<_>>().len()), (7, 5));
+        // A golden and a workload with four variants each, and a random network.
+        assert_eq!((jobs.len(), sources.collect::<BTreeSet<_>>().len()), (9, 7));
     }
 }
