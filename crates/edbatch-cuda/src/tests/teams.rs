@@ -57,7 +57,7 @@ pub(super) fn one_job_per_wave(slices: u32) -> Vec<u32> {
     for wave in 0..WAVES {
         words.resize(32 + 16 * wave as usize, 0);
         let list = 32 + 16 * WAVES + wave;
-        words.extend([0, 1, wave, 0, slices, 1, 16, 0, list, u32::MAX]);
+        words.extend([0, 1, wave, 0, slices, 1, 16, 1, list, u32::MAX]);
     }
     words.resize(32 + 16 * WAVES as usize, 0);
     words.extend((0..WAVES).map(|wave| wave * slices));

@@ -5,8 +5,6 @@ use std::mem;
 use edbatch_graph::RecordId;
 use edbatch_layout::{LINE, Lookup, Plan, Program, Step, ValueRow, Want};
 
-use smallvec::SmallVec;
-
 use super::load::Loaded;
 use super::tile::Job;
 use super::{MIN_SHARED, Shared};
@@ -227,7 +225,7 @@ fn stored<'a>(store: &'a Aligned, program: &Program, record: RecordId, line: u32
     &store[line as usize * LINE..][..program.record(record).stride as usize]
 }
 
-/// Writes rows of the arena, which follow each other. Workers, if any, share large copies.
+/// Writes rows of the arena. Workers, if any, share large copies if the rows are in order.
 ///
 /// # Panics
 /// Unless there are elements for all of the rows.
@@ -238,10 +236,16 @@ pub(super) fn place_all(
     mut elements: &[f32],
     workers: Option<&mut ClaimedPool<'_>>,
 ) {
-    let workers = workers.filter(|_| elements.len() >= MIN_SHARED);
-    let each = if workers.is_some() { PIECE } else { rows.len().max(1) };
+    let large = workers.filter(|_| elements.len() >= MIN_SHARED);
+    let Some(workers) = large.filter(|_| rows.is_sorted_by_key(|row| row.start)) else {
+        for &row in rows {
+            elements = place(arena, program, row, elements);
+        }
+        assert!(elements.is_empty(), "the plan has a row for every given element");
+        return;
+    };
     let mut before = 0;
-    let pieces = rows.chunks(each).map(|rows| {
+    let pieces = rows.chunks(PIECE).map(|rows| {
         let widths = rows.iter().flat_map(|&row| fields(program, row)).map(|(_, width)| width);
         let (own, after) = elements.split_at(widths.sum());
         elements = after;
@@ -252,7 +256,7 @@ pub(super) fn place_all(
         (arena, before) = (after, end);
         (rows, own, to)
     });
-    let pieces: SmallVec<[_; 1]> = pieces.collect();
+    let pieces: Vec<_> = pieces.collect();
     assert!(elements.is_empty(), "the plan has a row for every given element");
     let write = |(rows, mut own, to): (&[ValueRow], &[f32], &mut [f32])| {
         let first = rows.first().map_or(0, |row| row.start);
@@ -260,10 +264,7 @@ pub(super) fn place_all(
             own = place(to, program, ValueRow { record, start: start - first }, own);
         }
     };
-    match workers {
-        Some(workers) => workers.share(pieces.into_iter(), |_, piece| write(piece)),
-        None => pieces.into_iter().for_each(write),
-    }
+    workers.share(pieces.into_iter(), |_, piece| write(piece));
 }
 
 /// Writes a row of the arena. Returns the elements that remain.
