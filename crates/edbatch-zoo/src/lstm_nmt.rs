@@ -8,6 +8,7 @@
 
 use edbatch_graph::{CellBuilder, CellError, Kind, Network, RecordId, Row, Tensor, Value};
 use edbatch_models::Build;
+use smallvec::SmallVec;
 
 use crate::cells::{linear, lstm, lstm_state, output};
 use crate::model::{Built, model};
@@ -125,7 +126,7 @@ impl Translator {
             }
         };
         let end = (source.stop == Stop::AtEnd).then_some(END);
-        let (mut word, mut left, mut chain) = (BEGIN, steps, Vec::new());
+        let (mut word, mut left, mut chain) = (BEGIN, steps, SmallVec::<[Value; 1]>::new());
         while left > 0 {
             chain.clear();
             let mut row = Row::Index(word);
