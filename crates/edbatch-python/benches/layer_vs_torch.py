@@ -10,10 +10,6 @@ medians of CPU time, and of the ratio of two steps that follow each other.
 
 Then the same with a Child-Sum TreeLSTM, which has a word at each node (`child_sum.py`): a traced
 module beside the same cells declared by hand, beside natural cells, and beside PyTorch.
-
-Last `Layer.packed` beside the Trainer that it calls, forward and back, on kept lists of an LSTM
-with 64 units; the Trainer's lists have the rows, and its gradients are compared first. `bare` is
-the Trainer in an autograd function that does nothing else: what PyTorch itself costs.
 """
 
 import argparse
@@ -253,104 +249,6 @@ def sums(trees, around, labels, args):
     measure(sides, words, labels, args.steps)
 
 
-class Bare(torch.autograd.Function):
-    """The calls of a trainer, without checks."""
-
-    @staticmethod
-    def forward(ctx, trainer, names, lists, given, rows, *parameters):
-        ctx.trainer, ctx.shape = trainer, rows.shape
-        arrays = zip(names, (each.detach().numpy() for each in parameters))
-        trainer.set_parameters(ed.Weights(dict(arrays)))
-        ctx.save_for_backward(rows, *parameters)
-        packed = trainer._forward_packed(lists, ([given], [rows.numpy()], None, None, False))
-        return torch.from_numpy(packed[0]).view(len(lists), -1)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        trainer = ctx.trainer
-        trainer.clear_gradients()
-        (of_rows,) = trainer._backward_packed(gradient.numpy())
-        gradients = map(torch.from_numpy, trainer.gradients().values())
-        return None, None, None, None, torch.from_numpy(of_rows).view(ctx.shape), *gradients
-
-
-def packed(args, hidden=64):
-    net = ed.Network()
-    word, state = net.record("word", x=hidden), net.record("state", h=hidden, c=hidden)
-
-    @net.cell(state)
-    def step(c):
-        (x,), (h, before) = c.one("word", word), c.one("before", state)
-
-        def gate(name):
-            of_x, of_h = (c.parameter(f"{by}.{name}", (hidden, hidden)) for by in "wu")
-            return of_x @ x + of_h @ h + c.parameter(f"b.{name}", (hidden,))
-
-        cell = gate("f").sigmoid() * before + gate("i").sigmoid() * gate("u").tanh()
-        return gate("o").sigmoid() * cell.tanh(), cell
-
-    start = net.initial(state, h="h", c="c")
-    words = [random.randint(8, 40) for _ in range(args.batch)]
-    x = torch.randn(sum(words), hidden, requires_grad=True)
-    rows = iter(x.detach().numpy())
-    lists, given = [ed.CallList(net) for _ in words], [ed.CallList(net) for _ in words]
-    for count, slots, gives in zip(words, lists, given):
-        last, other = start, start
-        for slot in slots.slots(word, count):
-            last = slots.call(step, slot, last)
-            other = gives.call(step, gives.give(word, next(rows)), other)
-        slots.emit(last)
-        gives.emit(other)
-    layer = Layer(net, given=("word",))
-    names = list(net.parameters)
-    arrays = {name: layer.get_parameter(name).detach().numpy() for name in names}
-
-    def new_trainer():
-        return ed.Trainer(net, ed.Weights(arrays), optimizer=ed.sgd(0.0), given_gradients=True)
-
-    alone, inside = new_trainer(), new_trainer()
-    ones = [torch.ones(1, 2 * hidden).numpy()] * args.batch
-
-    def by_trainer():
-        alone.set_parameters(ed.Weights(arrays))
-        alone.forward(given)
-        alone.clear_gradients()
-        alone.backward(ones)
-        return alone.gradients()
-
-    def by_torch(forward):
-        for tensor in (x, *parameters):
-            tensor.grad = None
-        rows = forward()
-        rows.backward(torch.ones_like(rows))
-
-    def by_packed():
-        layer.refresh()
-        return layer.packed(lists, x)[0]
-
-    parameters = [layer.get_parameter(name) for name in names]
-    sides = {
-        "Trainer": by_trainer,
-        "packed": lambda: by_torch(by_packed),
-        "bare": lambda: by_torch(lambda: Bare.apply(inside, names, lists, word, x, *parameters)),
-    }
-    print(f"{args.batch} kept lists of 8 to 40 words, H = {hidden}")
-    expected = by_trainer()
-    for side in ("packed", "bare"):
-        sides[side]()
-        for name, tensor in zip(names, parameters):
-            assert (tensor.grad.numpy() == expected[name]).all(), (side, name)
-    times = {name: [] for name in sides}
-    for _ in range(10 * args.steps):
-        for name, side in sides.items():
-            begin = time.process_time()
-            side()
-            times[name].append(time.process_time() - begin)
-    for name, each in times.items():
-        ratio = statistics.median(ours / other for ours, other in zip(each, times["Trainer"]))
-        print(f"{name}: {1e3 * statistics.median(each):.2f} ms, {ratio:.3f} x the Trainer")
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--trees")
@@ -368,7 +266,6 @@ def main():
     around = nn.ModuleList([nn.Embedding(WORDS, args.hidden), nn.Linear(args.hidden, CLASSES)])
     for model in (binary, sums):
         model(trees, around, labels, args)
-    packed(args)
 
 
 main()

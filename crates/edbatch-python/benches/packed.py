@@ -4,8 +4,9 @@
 
 A binary tree network without tables; its words are given rows. Both sides run the same kept lists
 forward and back, with the parameters set before each step, and without an optimizer. The steps
-alternate. Then engines run lists that were made here, and the same lists after pickling in another
-process. Prints medians of CPU time, and of the ratio of two steps that follow each other.
+alternate. `bare` is the least that a layer costs: the same Trainer in an autograd function that
+does nothing else. Then engines run lists that were made here, and the same lists after pickling in
+another process. Prints medians of CPU time, and of the ratio of two steps that follow each other.
 """
 
 import argparse
@@ -69,6 +70,26 @@ def pickled(arguments):
     return pickle.dumps([given(net, leaves, seed, rows) for seed in range(trees)])
 
 
+class Bare(torch.autograd.Function):
+    """The calls of a trainer, without checks."""
+
+    @staticmethod
+    def forward(ctx, trainer, names, lists, record, rows, *parameters):
+        ctx.trainer, ctx.shape = trainer, rows.shape
+        ctx.save_for_backward(rows, *parameters)
+        arrays = (each.detach().numpy() for each in parameters)
+        trainer.set_parameters(ed.Weights(dict(zip(names, arrays))))
+        given = [record], [rows.numpy()], None, None, False
+        return torch.from_numpy(trainer._forward_packed(lists, given)[0]).view(len(lists), -1)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (of_rows,) = ctx.trainer._backward_packed(gradient.numpy())
+        of_parameters = map(torch.from_numpy, ctx.trainer.gradients().values())
+        ctx.trainer.clear_gradients()
+        return None, None, None, None, torch.from_numpy(of_rows).view(ctx.shape), *of_parameters
+
+
 def compare(ours, theirs, steps):
     times = []
     for _ in range(steps):
@@ -96,17 +117,24 @@ def main():
     lists = [slots(net, leaves, seed) for seed in range(trees)]
     weight = torch.ones(trees, hidden)
 
-    def ours():
-        for tensor in (x, *layer.parameters()):
+    names, parameters = list(net.parameters), list(layer.parameters())
+
+    def back(forward):
+        for tensor in (x, *parameters):
             tensor.grad = None
+        forward().backward(weight)
+
+    def ours():
         layer.refresh()
-        layer.packed(lists, x)[0].backward(weight)
+        back(lambda: layer.packed(lists, x)[0])
 
     rows = x.detach().numpy().reshape(trees, leaves, hidden)
     fixed = [given(net, leaves, seed, of_tree) for seed, of_tree in enumerate(rows)]
     arrays = {name: tensor.numpy() for name, tensor in layer.state_dict().items()}
     weights = ed.Weights(arrays)
     trainer = ed.Trainer(net, weights, optimizer=ed.sgd(0.0), given_gradients=True)
+    inside = ed.Trainer(net, weights, optimizer=ed.sgd(0.0), given_gradients=True)
+    word = net.records["word"]
     ones = list(np.ones((trees, 1, hidden), np.float32))
 
     def theirs():
@@ -116,8 +144,12 @@ def main():
         trainer.gradients()
         trainer.clear_gradients()
 
-    packed, of_trainer, ratio = compare(ours, theirs, options.steps)
-    print(f"forward and back: packed {packed:.2f} ms, Trainer {of_trainer:.2f} ms, {ratio:.3f}")
+    def bare():
+        back(lambda: Bare.apply(inside, names, lists, word, x, *parameters))
+
+    for name, side in (("packed", ours), ("bare", bare)):
+        own, of_trainer, ratio = compare(side, theirs, options.steps)
+        print(f"forward and back: {name} {own:.2f} ms, Trainer {of_trainer:.2f} ms, {ratio:.3f}")
 
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         (text,) = pool.map(pickled, [(hidden, trees, leaves)])
