@@ -253,9 +253,9 @@ impl<'g> Build<'g> {
     /// value, or `end` if an earlier one has this index. The values up to this one are appended to
     /// the outputs of the input, as by [`emit`](Self::emit); later ones are dropped.
     ///
-    /// For decoders: the values are the scores of [`chain`](Self::chain) steps, each of which names
-    /// its word as the argmax of the scores before ([`call_by`](Self::call_by)). After an `end`,
-    /// the carried values are those of a dropped step.
+    /// For decoders: the values are the scores of [`chain`](Self::chain) steps. Each step names its
+    /// word as the argmax of the scores before ([`call_by`](Self::call_by)). After an `end`, the
+    /// carried values come from a dropped step.
     ///
     /// # Panics
     /// If there is no value.

@@ -112,8 +112,8 @@ impl Rows {
         self.ends.push(self.elements.len());
     }
 
-    /// Appends a number of rows, each of them the fields that `fields` returns for its index. The
-    /// threads of a pool that nobody has claimed share the copies of many elements.
+    /// Appends a number of rows: `fields` returns the fields of the row with an index. If there are
+    /// many elements and the pool is free, its threads share the copies.
     ///
     /// # Errors
     /// If the system is out of memory.

@@ -79,8 +79,8 @@ fn network(width: usize) -> Result<(Network, Value), CellError> {
     Ok((network, start))
 }
 
-/// Returns the graph of a subject with an index in the place of each argmax. `bits` are those of
-/// all fields of all nodes.
+/// Returns the graph of a subject with an index in place of each argmax. `bits` has all fields of
+/// all nodes.
 ///
 /// # Panics
 /// If there are fewer bits.

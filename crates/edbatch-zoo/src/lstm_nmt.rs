@@ -3,8 +3,8 @@
 //! *Source*: Sutskever, Vinyals and Le, NIPS 2014, in the form that the ED-Batch authors benchmark.
 //! Decoding is greedy: the most likely word is the input of the next step. So the graph grows while
 //! it runs, and the sentences of a mini-batch end at different steps. On a device, up to eight
-//! steps share a graph, each of which reads the most likely word of the one before; those after the
-//! end of a sentence are dropped.
+//! steps share a graph: each reads the most likely word of the step before. Steps after the end of
+//! a sentence are dropped.
 
 use edbatch_graph::{CellBuilder, CellError, Kind, Network, RecordId, Row, Tensor, Value};
 use edbatch_models::Build;

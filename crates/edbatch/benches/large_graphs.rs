@@ -6,9 +6,9 @@
 //! inputs and ANDs are one more graph.
 //!
 //! The first table has nanoseconds for a node, on one thread: of an engine's run, of a run that
-//! emits all nodes into new memory, and of the parts of a trainer's step. *Ratio* is that of
-//! forward, back and sums to the run that emits all. The second table has the times of one thread
-//! divided by those of two. All figures are medians of laps, in which both take turns.
+//! emits all nodes into new memory, and of the parts of a trainer's step. *Ratio* is forward, back
+//! and sums divided by the run that emits all. The second table divides the times of one thread by
+//! the times of two. All figures are medians of laps; one thread and two take turns.
 
 use std::fs;
 use std::sync::Arc;

@@ -110,7 +110,7 @@ impl EngineOptions {
     /// Sets the number of steps of a decoder that share a graph
     /// ([`Build::chain`](edbatch_models::Build::chain)), at least 1. By default the backend chooses
     /// ([`Backend::chain`](edbatch_runtime::Backend::chain)): 1 on a CPU, 8 on a device. Steps
-    /// after the end of a sentence are computed in vain
+    /// after the end of a sentence are computed and dropped
     /// ([`Statistics::dropped_steps`](crate::Statistics::dropped_steps)).
     #[must_use]
     pub fn chain(mut self, steps: usize) -> Self {

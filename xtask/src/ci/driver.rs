@@ -277,9 +277,9 @@ impl Run {
         Ok((output, fs::read_to_string(log)?))
     }
 
-    /// Checks that the GPU writes the CPU's bytes, or those of the emulated device in precisions
-    /// that sum in another order, and that the driver finds nothing. For a run with a mistake,
-    /// checks instead that the code contains its text and that one of the two fails.
+    /// Checks that the GPU writes the CPU's bytes, and that the driver finds nothing. In precisions
+    /// that sum in another order, the bytes of the emulated device are expected. For a run with a
+    /// mistake, checks instead that the code contains its text and that one of the two fails.
     fn check(&self, folder: &Path) -> Result<(), Failure> {
         let cache = folder.join("cache");
         let backend = if self.precision == "f32" { "cpu" } else { "cuda-emulated" };

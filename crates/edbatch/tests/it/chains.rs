@@ -15,7 +15,7 @@ use edbatch_testing::{STYLES, Subject, cases, chained, every_value, planned, pol
 
 use crate::fn_model::{FnModel, random};
 
-/// All ways to run a graph have the same bits, which are those of the graph with indices.
+/// All ways to run a graph have the bits of the same graph with indices.
 #[test]
 fn looked_up_rows_are_those_of_the_indices() {
     for seed in 0..u64::from(cases(24)) {
@@ -55,7 +55,7 @@ fn run(subject: &Subject, program: &Arc<Program>) -> Vec<u32> {
     let wanted = every_value(&subject.graph);
     let (graph, schedule) = (&subject.graph, &subject.schedule);
     let mini_batch = MiniBatch { program, graph, schedule, wanted: &wanted };
-    // Rows that nobody wants are reused.
+    // If only the last value is wanted, the rows of others are reused.
     let last = MiniBatch { wanted: &wanted[wanted.len() - 1..], ..mini_batch };
     let given = Given { initial: &subject.initial, places: &[], host: &[] };
     let plans = [

@@ -53,7 +53,7 @@ impl<M: Model + Clone> Subject<M> {
         let program = Program::new(self.model.network().clone(), CellStyle::default()).unwrap();
         let (program, parameters) = (Arc::new(program), &self.parameters);
         let backend = wrap(emulated::load(device, program.clone(), parameters, driver)?);
-        // The tests count rounds of single steps; `chains.rs` has those of several.
+        // The tests count rounds of single steps; `chains.rs` counts rounds of several.
         let options = EngineOptions::new().threads(threads).chain(1);
         let engine =
             Engine::with_backend(self.model.clone(), parameters, program, backend, options);
