@@ -12,8 +12,8 @@ mod circles;
 mod compiled;
 mod curves;
 #[cfg(feature = "cuda")]
-#[cfg(feature = "cuda")]
 mod device_ahead;
+#[cfg(feature = "cuda")]
 mod device_edges;
 #[cfg(feature = "cuda")]
 mod device_training;
