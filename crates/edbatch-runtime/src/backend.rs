@@ -135,8 +135,8 @@ pub trait Backend: Send + Sync {
         None
     }
 
-    /// Returns the number of steps of a decoder that should share a plan. Each step reads the argmax
-    /// of the step before ([`Plan::lookups`]). The default is 1: steps after the end of a sentence
+    /// Returns the number of steps of a decoder that should share a plan. Each step reads the
+    /// argmax of the step before ([`Plan::lookups`]). The default is 1: steps after the end of a sentence
     /// take time, and only a device saves its wait for the host.
     fn chain(&self) -> usize {
         1
