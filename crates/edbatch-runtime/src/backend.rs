@@ -136,8 +136,8 @@ pub trait Backend: Send + Sync {
     }
 
     /// Returns the number of steps of a decoder that should share a plan. Each step reads the
-    /// argmax of the step before ([`Plan::lookups`]). The default is 1: steps after the end of a sentence
-    /// take time, and only a device saves its wait for the host.
+    /// argmax of the step before ([`Plan::lookups`]). The default is 1: steps after the end of a
+    /// sentence take time, and only a device saves its wait for the host.
     fn chain(&self) -> usize {
         1
     }
