@@ -3,7 +3,9 @@
 //! A batch of a few rows takes microseconds. Starting threads, waking them, or a fork and join by
 //! work stealing takes as long. So before idle helper threads sleep, they spin for about the time
 //! of a batch. The caller works too, and waits only for helpers that have started: if the system
-//! runs no helper, the caller does all the work and loses no time.
+//! runs no helper, the caller does all the work and loses no time. But the system may stop a helper
+//! within a piece of work, to run another process. Then the caller waits for some milliseconds, and
+//! for a while does not share small pieces.
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -18,6 +20,16 @@ use crate::kernels::trial;
 
 /// Time for which a helper spins before it sleeps.
 const SPIN_TIME: Duration = Duration::from_micros(100);
+
+/// If the caller waits this much longer than its own work took, twice, a helper has been stopped.
+const LATE: Duration = Duration::from_micros(200);
+
+/// The time without helpers if that happens twice, as a multiple of the time for which the caller
+/// waited. It doubles each time that a helper is stopped again soon.
+const ALONE: u32 = 8;
+
+/// The longest time without helpers.
+const MOST_ALONE: Duration = Duration::from_secs(1);
 
 /// Iterations of a spin loop between two reads of the clock, or between two yields.
 const SPINS: usize = 64;
@@ -116,6 +128,28 @@ impl ClaimedPool<'_> {
             }
         });
     }
+
+    /// Like [`share`](Self::share), for pieces that take about the same time. After a task for
+    /// which the caller had to wait much longer than it had worked, the caller works alone for a
+    /// while: other processes use the cores of the helpers.
+    ///
+    /// # Panics
+    /// Like [`share`](Self::share).
+    pub fn share_alike<T: Send>(
+        &mut self,
+        pieces: impl DoubleEndedIterator<Item = T> + Send,
+        work: impl Fn(usize, T) + Sync,
+    ) {
+        let began = Instant::now();
+        if began < self.0.alone_until {
+            return pieces.for_each(|piece| work(0, piece));
+        }
+        self.share(pieces, work);
+        let (own, waited) = (self.0.own_work_ended - began, self.0.own_work_ended.elapsed());
+        if waited > 2 * own + LATE {
+            self.0.was_late(waited);
+        }
+    }
 }
 
 /// The threads of a pool except the caller's.
@@ -125,6 +159,13 @@ struct Helpers {
     threads: Vec<JoinHandle<()>>,
     /// The number of tasks so far.
     tasks: u64,
+    /// When the caller ended its share of the last task.
+    own_work_ended: Instant,
+    /// The last time for which the caller has not shared small pieces, and its end.
+    alone: Duration,
+    alone_until: Instant,
+    /// Until when another late helper counts as a repetition.
+    wary_until: Instant,
 }
 
 type Work<'a> = dyn Fn(usize) + Sync + 'a;
@@ -177,13 +218,33 @@ impl Helpers {
         // A thread that starts but cannot allocate the rest of what it needs aborts the process.
         trial(helpers * THREAD).map_err(|_| io::ErrorKind::OutOfMemory)?;
         // If a thread cannot start, the destructor of `all` ends the threads that have started.
-        let mut all = Self { shared, threads: Vec::new(), tasks: 0 };
+        let now = Instant::now();
+        let mut all = Self {
+            shared,
+            threads: Vec::new(),
+            tasks: 0,
+            own_work_ended: now,
+            alone: Duration::ZERO,
+            alone_until: now,
+            wary_until: now,
+        };
         for index in 0..helpers {
             let shared = all.shared.clone();
             let helper = thread::Builder::new().name(format!("helper {}", index + 1));
             all.threads.push(helper.spawn(move || shared.help(index))?);
         }
         Ok(all)
+    }
+
+    /// The caller had to wait this long for a stopped helper. If it is not the first time within
+    /// some time, lets the caller work alone: helpers that sleep may wake up on the caller's core.
+    fn was_late(&mut self, waited: Duration) {
+        let now = Instant::now();
+        let again = now < self.wary_until;
+        let alone = (2 * self.alone).max(ALONE * waited).min(MOST_ALONE);
+        self.alone = if again { alone } else { Duration::ZERO };
+        self.alone_until = now + self.alone;
+        self.wary_until = self.alone_until + alone;
     }
 
     /// Calls `work(0)` on the caller's thread and `work(n)` on each helper n that starts in time.
@@ -208,6 +269,7 @@ impl Helpers {
             wake(asleep, helper.thread());
         }
         work(0);
+        self.own_work_ended = Instant::now();
         drop(closing);
         if self.shared.panicked.load(Ordering::Relaxed) {
             let panic = self.shared.panic.lock().expect("nothing panics under this lock").take();
@@ -315,77 +377,4 @@ impl Drop for Helpers {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::AtomicUsize;
-
-    use super::*;
-
-    #[test]
-    fn every_piece_is_processed_once() {
-        for threads in [2, 4] {
-            let pool = ThreadPool::new(threads);
-            let mut workers = pool.claim().expect("not claimed");
-            assert_eq!(workers.threads(), threads);
-            // Miri is some thousand times slower.
-            for round in 0..if cfg!(miri) { 10 } else { 2000 } {
-                let mut numbers = vec![0_usize; round % 7 + 1];
-                workers.share(numbers.iter_mut(), |worker, piece| {
-                    assert!(worker < threads);
-                    *piece += 1;
-                });
-                assert!(numbers.iter().all(|&times| times == 1), "{numbers:?}");
-                if round % 500 == 0 {
-                    thread::sleep(4 * SPIN_TIME);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn helpers_take_part() {
-        let mut helpers = Helpers::new(1).unwrap();
-        let started = AtomicUsize::new(0);
-        // The caller waits inside its work until the helper has started.
-        helpers.run(&|worker| {
-            started.fetch_add(1, Ordering::SeqCst);
-            while worker == 0 && started.load(Ordering::SeqCst) < 2 {
-                thread::yield_now();
-            }
-        });
-        assert_eq!(started.into_inner(), 2);
-    }
-
-    #[test]
-    fn a_panic_reaches_the_caller_and_the_pool_remains_usable() {
-        for panicking in [0, 1] {
-            let pool = ThreadPool::new(2);
-            let started = AtomicBool::new(false);
-            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                pool.claim().expect("not claimed").0.run(&|worker| {
-                    while worker == 0 && !started.load(Ordering::SeqCst) {
-                        thread::yield_now();
-                    }
-                    started.store(true, Ordering::SeqCst);
-                    assert!(worker != panicking, "worker {panicking} panics");
-                });
-            }));
-            let message = result.unwrap_err().downcast::<String>().unwrap();
-            assert_eq!(*message, format!("worker {panicking} panics"));
-            let mut done = [false; 5];
-            let mut workers = pool.claim().expect("not claimed");
-            workers.share(done.iter_mut(), |_, done| *done = true);
-            assert_eq!(done, [true; 5]);
-        }
-    }
-
-    /// A task that is running on a pool cannot claim the pool for a part of its work.
-    #[test]
-    fn a_claimed_pool_cannot_be_claimed_again() {
-        let pool = ThreadPool::new(2);
-        let workers = pool.claim();
-        assert!(workers.is_some() && pool.clone().claim().is_none());
-        drop(workers);
-        assert!(pool.claim().is_some());
-        assert!(ThreadPool::new(1).claim().is_none(), "the caller's is the only thread");
-    }
-}
+mod tests;

@@ -79,7 +79,7 @@ fn by_columns(
             (panels, out)
         })
         .collect();
-    workers.share(parts.into_iter(), |_, (panels, out)| {
+    workers.share_alike(parts.into_iter(), |_, (panels, out)| {
         let _span = span!(TRACE, "columns", panels = panels.len() as u64);
         x.product((weights, pass), panels, start, out);
     });

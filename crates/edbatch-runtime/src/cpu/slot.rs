@@ -187,7 +187,7 @@ impl Slot {
             let tiles = workers.threads() * calls.div_ceil(workers.threads() * max_rows);
             let rows = calls.div_ceil(tiles);
             let tiles = written.chunks_mut(rows * stride).enumerate();
-            workers.share(tiles, |worker, (tile, out)| {
+            workers.share_alike(tiles, |worker, (tile, out)| {
                 let first = tile * rows;
                 let _span = span!(TRACE, "tile", calls = (out.len() / stride.max(1)) as u64);
                 let mut workspace = shared.workspace(worker);

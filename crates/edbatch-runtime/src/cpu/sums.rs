@@ -268,7 +268,7 @@ impl Calls<'_> {
                 // Whole micro-tiles of rows for each thread.
                 let each = outputs.div_ceil(workers.threads()).next_multiple_of(6);
                 let tiles = to.chunks_mut(each * depth).enumerate();
-                workers.share(tiles, |_, (tile, to)| {
+                workers.share_alike(tiles, |_, (tile, to)| {
                     let to = RowsMut::contiguous(to, depth);
                     outer(self.level, &deltas, tile * each, &xs, to);
                 });
