@@ -18,6 +18,8 @@ pub(crate) struct Statistics {
     nodes: u64,
     /// Number of batches.
     batches: u64,
+    /// Number of decoder steps after the end of a sentence, computed in vain on a device.
+    dropped_steps: u64,
     /// Number of batches in states that the table of a learned policy does not have.
     unseen: u64,
     /// A lower bound on the number of batches, if the engine counts.
@@ -45,6 +47,7 @@ impl Statistics {
             graphs: statistics.graphs,
             nodes: statistics.nodes,
             batches: statistics.batches,
+            dropped_steps: statistics.dropped_steps,
             unseen: statistics.unseen,
             bound: statistics.counts.map(|counts| counts.bound),
             gathered_bytes: statistics.counts.map(|counts| counts.gathered_bytes),

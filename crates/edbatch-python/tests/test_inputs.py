@@ -8,6 +8,7 @@ import edbatch as ed
 import numpy as np
 import pytest
 from networks import Trees
+from test_one_result import bits
 
 GOLDENS = Path(__file__).parents[2] / "edbatch/tests/goldens-small"
 
@@ -109,3 +110,16 @@ def test_what_an_array_of_ones_own_raises_is_raised():
         ed.Weights({"w": Own()})
     with pytest.raises(Broken):
         ed.CallList(Trees().net).give(Trees().net.records["state"], Own())
+
+
+def test_a_device_counts_the_steps_after_the_end_of_a_sentence():
+    lines = lines_of("lstm_nmt")
+    cpu = ed.load(GOLDENS / "lstm_nmt")
+    expected = [bits(out) for out in cpu.run(lines)]
+    try:
+        device = ed.load(GOLDENS / "lstm_nmt", device="cuda-emulated")
+    except ed.DeviceError as error:
+        pytest.skip(f"no emulated device: {error}")
+    assert [bits(out) for out in device.run(lines)] == expected
+    assert cpu.statistics.dropped_steps == 0 < device.statistics.dropped_steps
+    assert device.statistics.graphs < cpu.statistics.graphs
