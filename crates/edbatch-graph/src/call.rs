@@ -32,18 +32,25 @@ struct Signature {
     tables: Box<[u32]>,
     /// The record at each port.
     ports: Box<[RecordId]>,
-    /// If the last port takes any number of values, the record of all values after the first.
-    surplus: Option<RecordId>,
+    /// The record of all ports, if they have one.
+    same: Option<RecordId>,
     record: RecordId,
+    /// The maximum number of values after the first of each port.
+    surplus: usize,
 }
 
 impl Signatures {
     pub(crate) fn new(network: &Network) -> Self {
-        let signature = |cell: &Cell| Signature {
-            tables: cell.tables().iter().map(|table| table.rows).collect(),
-            ports: cell.ports().iter().map(|port| port.record).collect(),
-            surplus: cell.ports().last().filter(|_| cell.is_variadic()).map(|port| port.record),
-            record: cell.record(),
+        let signature = |cell: &Cell| {
+            let ports: Box<[RecordId]> = cell.ports().iter().map(|port| port.record).collect();
+            let same = ports.first().filter(|&first| ports.iter().all(|record| record == first));
+            Signature {
+                tables: cell.tables().iter().map(|table| table.rows).collect(),
+                same: same.copied(),
+                record: cell.record(),
+                surplus: if cell.is_variadic() { Value::LIMIT } else { 0 },
+                ports,
+            }
         };
         Self(network.cells().iter().map(signature).collect())
     }
@@ -69,7 +76,7 @@ impl Signatures {
         values: &[Value],
         (nodes, given, generation): (&[Node], &[RecordId], Generation),
     ) -> Option<RecordId> {
-        let Signature { tables, ports, surplus, record } = self.0.get(cell.index())?;
+        let Signature { tables, ports, same, surplus, record } = self.0.get(cell.index())?;
         let is = |value: Value, expected: RecordId| {
             let record = match nodes.get(value.node_in(generation)) {
                 Some(node) => Some(node.record),
@@ -82,11 +89,15 @@ impl Signatures {
             record == Some(expected)
         };
         let rows_fit = rows.len() == tables.len() && rows.iter().zip(tables).all(|(a, b)| a < b);
-        let (values, others) = values.split_at_checked(ports.len())?;
-        let values_fit = values.iter().zip(ports).all(|(&v, &record)| is(v, record));
-        let others_fit = others.is_empty()
-            || surplus.is_some_and(|record| others.iter().all(|&v| is(v, record)));
-        (rows_fit && values_fit && others_fit).then_some(*record)
+        let values_fit = values.len().wrapping_sub(ports.len()) <= *surplus
+            && match same {
+                Some(record) => values.iter().all(|&value| is(value, *record)),
+                None => values
+                    .iter()
+                    .enumerate()
+                    .all(|(position, &value)| is(value, ports[position.min(ports.len() - 1)])),
+            };
+        (rows_fit && values_fit).then_some(*record)
     }
 }
 

@@ -120,6 +120,41 @@ impl Graph {
         Ok(Value::of_node(node, self.generation))
     }
 
+    /// Like [`call`](Self::call) without rows, with the value of each item. Saves a copy of them.
+    ///
+    /// # Errors
+    /// Like [`call`](Self::call).
+    #[inline(always)]
+    pub fn call_with<T>(
+        &mut self,
+        cell: Kind,
+        items: &[T],
+        value: impl Fn(&T) -> Value,
+    ) -> Result<Value, CallError> {
+        let (node, rows, first) = (self.nodes.len(), self.rows.len(), self.values.len());
+        let end = first + items.len();
+        let has_memory = node < self.nodes.capacity() && end <= self.values.capacity();
+        if !has_memory || !has_room(node, rows, end) {
+            return self.call_cold(cell, items.iter().map(value).collect());
+        }
+        self.values.extend(items.iter().map(value));
+        let values = &mut self.values[first..];
+        let known = (&*self.nodes, &*self.given, self.generation);
+        let Some(record) = self.signatures.fit(cell, &[], values, known) else {
+            let values = self.values.drain(first..).collect();
+            return self.call_cold(cell, values);
+        };
+        values.iter_mut().for_each(|value| *value = value.of_any_generation());
+        let values = (first as u32, end as u32);
+        self.nodes.push(Node { kind: cell, record, rows: rows as u32, values });
+        Ok(Value::of_node(node, self.generation))
+    }
+
+    #[cold]
+    fn call_cold(&mut self, cell: Kind, values: Vec<Value>) -> Result<Value, CallError> {
+        self.call(cell, &[], &values)
+    }
+
     #[cold]
     fn check(&self, cell: Kind, rows: &[u32], values: &[Value]) -> Result<RecordId, CallError> {
         call::check(&self.network, cell, rows, values, |value| self.record_of(value))

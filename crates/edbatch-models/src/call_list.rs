@@ -86,6 +86,17 @@ impl CallList {
         self.graph.call(cell, rows, values)
     }
 
+    /// Like [`call`](Self::call) without rows. See [`Graph::call_with`].
+    #[inline(always)]
+    pub(crate) fn call_with<T>(
+        &mut self,
+        cell: Kind,
+        items: &[T],
+        value: impl Fn(&T) -> Value,
+    ) -> Result<Value, CallError> {
+        self.graph.call_with(cell, items, value)
+    }
+
     /// Adds a value of the caller. `elements` holds its fields in order, matrices row by row.
     ///
     /// # Errors

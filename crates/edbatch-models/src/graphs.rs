@@ -4,6 +4,7 @@ mod edges;
 mod error;
 mod features;
 mod forms;
+mod order;
 mod wiring;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use crate::CallList;
 use edges::Edges;
 use error::invalid;
 use forms::Forms;
+use order::Order;
 use wiring::Wiring;
 
 pub use error::GraphError;
@@ -141,16 +143,17 @@ impl Graphs<'_> {
     pub fn call_lists(&self, network: &Arc<Network>) -> Result<Vec<CallList>, GraphError> {
         let starts = self.starts()?;
         self.check(network)?;
-        let has_each = self.cells.iter().any(|cell| cell.each.is_some());
-        let edges = Edges::new(self, &starts, has_each || !self.edge_cells.is_empty())?;
+        let edges = Edges::new(self, &starts)?;
         let mut lists = vec![CallList::new(network.clone()); starts.len() - 1];
         let forms = Forms::new(self, network)?;
         let places = features::give(self, network, &edges, &starts, &mut lists)?;
-        let mut wiring = Wiring::new(self, network, &forms, &edges, places)?;
+        let has_each = self.cells.iter().any(|cell| cell.each.is_some());
+        let order = Order::new(self, &edges, &starts, has_each || !self.edge_cells.is_empty())?;
+        let mut wiring = Wiring::new(self, network, &forms, order, places)?;
         for (graph, (list, ends)) in lists.iter_mut().zip(starts.windows(2)).enumerate() {
             wiring.wire(graph, ends[0]..ends[1], list)?;
         }
-        wiring.emit(&mut lists)?;
+        wiring.emit(&edges, &mut lists)?;
         Ok(lists)
     }
 

@@ -157,7 +157,13 @@ proptest! {
             let values: Vec<Value> = picked.collect();
             let nodes = graph.nodes();
             let expected = naive(&graph, Kind(cell), &rows, &values);
-            match (graph.call(Kind(cell), &rows, &values), expected) {
+            let mut other = graph.clone();
+            let called = graph.call(Kind(cell), &rows, &values);
+            if rows.is_empty() {
+                prop_assert_eq!(&other.call_with(Kind(cell), &values, |&value| value), &called);
+                prop_assert_eq!(&other, &graph);
+            }
+            match (called, expected) {
                 (Ok(value), None) => {
                     prop_assert_eq!(value.source(), Source::Node(NodeId::new(nodes)));
                     let node = NodeId::new(nodes);

@@ -1,28 +1,47 @@
-//! Edges sorted by the node that reads them and by the node that is read, by counting.
+//! Edges by the node that reads or by the node that is read, and the order of calls.
+
+use std::ops::Range;
 
 use super::error::invalid;
 use super::{GraphError, Graphs};
 
-/// The edges of all graphs. The edges of a node keep the order of the arrays.
-pub(super) struct Edges {
-    first_in: Vec<u32>,
-    /// The nodes that are read, by reader.
-    sources: Vec<u32>,
-    /// The numbers of these edges, if they are needed.
-    numbers: Vec<u32>,
-    first_out: Vec<u32>,
-    /// The readers, by the node that they read.
-    readers: Vec<u32>,
+/// The edges of all graphs, whose nodes exist.
+pub(super) struct Edges<'g> {
+    /// For each edge, the node that is read and the node that reads it.
+    read: &'g [i64],
+    reader: &'g [i64],
     /// The graph of each node, or nothing for one graph.
     graphs: Vec<u32>,
 }
 
-impl Edges {
-    pub(super) fn new(
-        graphs: &Graphs<'_>,
-        starts: &[usize],
-        numbered: bool,
-    ) -> Result<Self, GraphError> {
+/// One end of each edge, by the node at the other end, in the order of the arrays.
+pub(super) struct ByNode<'g> {
+    /// The first edge of each node, and the number of edges.
+    first: Vec<u32>,
+    pub(super) ends: Ends<'g>,
+    /// The numbers of the edges, if they are sorted here and needed.
+    numbers: Vec<u32>,
+}
+
+/// The ends of edges as given, if they are sorted by node, so that nothing is copied. Or sorted.
+pub(super) enum Ends<'g> {
+    Given(&'g [i64]),
+    Sorted(Vec<u32>),
+}
+
+/// Evaluates an expression on the ends of edges of either type.
+macro_rules! with_ends {
+    ($ends:expr, $name:ident => $body:expr) => {
+        match $ends {
+            Ends::Given($name) => $body,
+            Ends::Sorted($name) => $body,
+        }
+    };
+}
+pub(super) use with_ends;
+
+impl<'g> Edges<'g> {
+    pub(super) fn new(graphs: &Graphs<'g>, starts: &[usize]) -> Result<Self, GraphError> {
         let (nodes, [from, to]) = (graphs.kinds.len(), graphs.edges);
         if from.len() != to.len() || from.len() >= u32::MAX as usize {
             let (sources, targets) = (from.len(), to.len());
@@ -31,44 +50,13 @@ impl Edges {
                  targets"
             ));
         }
+        let missing = |&node: &i64| node as u64 >= nodes as u64;
+        if let Some(edge) = from.iter().zip(to).position(|(a, b)| missing(a) | missing(b)) {
+            let node = [from[edge], to[edge]].into_iter().find(missing).expect("one of them");
+            return invalid(format!("edge {edge}: {}", no_node(node, nodes)));
+        }
         let [read, reader] = if graphs.reverse { [to, from] } else { [from, to] };
-        // Counts are two places late. The sums then are one place late, and filling moves each of
-        // them to its end, which is the start of the next node.
-        let (mut first_in, mut first_out) = (vec![0u32; nodes + 2], vec![0u32; nodes + 2]);
-        for (edge, (&read, &reader)) in read.iter().zip(reader).enumerate() {
-            if read as u64 >= nodes as u64 || reader as u64 >= nodes as u64 {
-                let missing =
-                    [from[edge], to[edge]].into_iter().find(|&n| n as u64 >= nodes as u64);
-                return invalid(format!(
-                    "edge {edge}: {}",
-                    no_node(missing.unwrap_or(read), nodes)
-                ));
-            }
-            first_in[reader as usize + 2] += 1;
-            first_out[read as usize + 2] += 1;
-        }
-        for first in [&mut first_in, &mut first_out] {
-            let mut sum = 0;
-            first.iter_mut().for_each(|count| {
-                sum += *count;
-                *count = sum;
-            });
-        }
-        let (mut sources, mut readers) = (vec![0; read.len()], vec![0; read.len()]);
-        let mut numbers = vec![0; if numbered { read.len() } else { 0 }];
-        for (edge, (&read, &reader)) in read.iter().zip(reader).enumerate() {
-            let place = &mut first_in[reader as usize + 1];
-            sources[*place as usize] = read as u32;
-            if numbered {
-                numbers[*place as usize] = edge as u32;
-            }
-            *place += 1;
-            let place = &mut first_out[read as usize + 1];
-            readers[*place as usize] = reader as u32;
-            *place += 1;
-        }
-        let graphs = graphs_of(starts, nodes);
-        let edges = Self { first_in, sources, numbers, first_out, readers, graphs };
+        let edges = Self { read, reader, graphs: graphs_of(starts, nodes) };
         let mut all = 0..if edges.graphs.is_empty() { 0 } else { from.len() };
         match all.find(|&edge| edges.graph(from[edge]) != edges.graph(to[edge])) {
             Some(edge) => {
@@ -80,39 +68,80 @@ impl Edges {
         }
     }
 
-    /// The number of nodes that each node reads.
-    pub(super) fn degrees(&self) -> Vec<u32> {
-        // The last entry is only used while edges are sorted.
-        let first = &self.first_in[..self.first_in.len() - 1];
-        first.windows(2).map(|ends| ends[1] - ends[0]).collect()
-    }
-
-    /// The nodes that a node reads.
-    #[inline]
-    pub(super) fn sources(&self, node: usize) -> &[u32] {
-        &self.sources[self.first_in[node] as usize..self.first_in[node + 1] as usize]
-    }
-
-    /// The number of the edge by which a node reads its predecessor at this position.
-    pub(super) fn number(&self, node: usize, position: usize) -> usize {
-        self.numbers[self.first_in[node] as usize + position] as usize
-    }
-
-    /// The nodes that read a node.
-    #[inline]
-    pub(super) fn readers(&self, node: usize) -> &[u32] {
-        &self.readers[self.first_out[node] as usize..self.first_out[node + 1] as usize]
-    }
-
-    /// The number of edges between the nodes of a graph.
-    pub(super) fn within(&self, nodes: &std::ops::Range<usize>) -> usize {
-        (self.first_in[nodes.end] - self.first_in[nodes.start]) as usize
-    }
-
     /// The graph of a node.
     pub(super) fn graph(&self, node: i64) -> usize {
         self.graphs.get(node as usize).map_or(0, |&graph| graph as usize)
     }
+
+    /// The number of nodes that each node reads, then a zero.
+    pub(super) fn degrees(&self, nodes: usize) -> Vec<u32> {
+        count(self.reader, nodes)
+    }
+
+    /// The nodes that each node reads.
+    pub(super) fn sources(&self, degrees: Vec<u32>, numbered: bool) -> ByNode<'g> {
+        ByNode::new(degrees, self.reader, self.read, numbered)
+    }
+
+    /// The nodes that read each node.
+    pub(super) fn readers(&self, nodes: usize) -> ByNode<'g> {
+        ByNode::new(count(self.read, nodes), self.read, self.reader, false)
+    }
+}
+
+impl<'g> ByNode<'g> {
+    /// `counts` has the number of edges of each node, then a zero.
+    fn new(counts: Vec<u32>, nodes: &[i64], ends: &'g [i64], numbered: bool) -> Self {
+        let mut first = counts;
+        let mut sum = 0;
+        if nodes.is_sorted() {
+            first.iter_mut().for_each(|count| sum += std::mem::replace(count, sum));
+            return Self { first, ends: Ends::Given(ends), numbers: Vec::new() };
+        }
+        // Each entry is first the end of its node's edges. Filling from the end moves it to the
+        // first one.
+        first.iter_mut().for_each(|count| {
+            sum += *count;
+            *count = sum;
+        });
+        let (mut sorted, mut numbers) = (vec![0; ends.len()], Vec::new());
+        numbers.resize(if numbered { ends.len() } else { 0 }, 0);
+        for (edge, (&node, &end)) in nodes.iter().zip(ends).enumerate().rev() {
+            let place = &mut first[node as usize];
+            *place -= 1;
+            sorted[*place as usize] = end as u32;
+            if numbered {
+                numbers[*place as usize] = edge as u32;
+            }
+        }
+        Self { first, ends: Ends::Sorted(sorted), numbers }
+    }
+}
+
+impl ByNode<'_> {
+    /// The ends of the edges of a node, as a range of all ends.
+    #[inline(always)]
+    pub(super) fn range(&self, node: usize) -> Range<usize> {
+        self.first[node] as usize..self.first[node + 1] as usize
+    }
+
+    /// The number of an edge of a node, by its position among them.
+    pub(super) fn number(&self, node: usize, position: usize) -> usize {
+        let place = self.first[node] as usize + position;
+        self.numbers.get(place).map_or(place, |&number| number as usize)
+    }
+
+    /// The number of edges of consecutive nodes.
+    pub(super) fn within(&self, nodes: &Range<usize>) -> usize {
+        (self.first[nodes.end] - self.first[nodes.start]) as usize
+    }
+}
+
+/// The number of edges of each node, then a zero.
+fn count(ends: &[i64], nodes: usize) -> Vec<u32> {
+    let mut counts = vec![0; nodes + 1];
+    ends.iter().for_each(|&node| counts[node as usize] += 1);
+    counts
 }
 
 /// The graph of each node, or nothing for one graph.

@@ -14,7 +14,7 @@ use crate::{CallList, GiveError};
 pub(super) fn give(
     graphs: &Graphs<'_>,
     network: &Network,
-    edges: &Edges,
+    edges: &Edges<'_>,
     starts: &[usize],
     lists: &mut [CallList],
 ) -> Result<Vec<u32>, GraphError> {

@@ -1,5 +1,7 @@
 //! The cells of nodes and edges, with the origin of each operand.
 
+use std::ops::Range;
+
 use edbatch_graph::{Arity, Kind, Network, Port};
 
 use super::error::invalid;
@@ -37,6 +39,8 @@ pub(super) struct Form {
     /// The ports that take one predecessor, and the one that takes any number.
     pub(super) ones: Vec<String>,
     pub(super) many: Option<String>,
+    /// The numbers of predecessors with which a node is one call, of `cell` with them alone.
+    pub(super) simple: Range<usize>,
 }
 
 /// The cells of all nodes and edges, and the readout.
@@ -102,7 +106,14 @@ fn form(graphs: &Graphs<'_>, network: &Network, cell: &GraphCell, is_edge: bool)
     let each = cell.each.map(|kind| part(kind, of_edges));
     let leaf = cell.leaf.map(|kind| part(kind, &[]));
     let of_edges = if is_edge { of_edges } else { &[] };
-    Form { cell: part(cell.cell, of_edges), each, leaf, ones, many }
+    let cell = part(cell.cell, of_edges);
+    let has_edges = each.is_some() || !graphs.edge_cells.is_empty();
+    let simple = match cell.is_plain && cell.columns.is_empty() && !has_edges {
+        true if many.is_some() => ones.len() + 1..usize::MAX,
+        true => ones.len()..ones.len() + 1,
+        false => 0..0,
+    };
+    Form { cell, each, leaf, ones, many, simple }
 }
 
 impl GraphCell {

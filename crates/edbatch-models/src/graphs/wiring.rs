@@ -1,13 +1,13 @@
 //! Makes the calls of graphs.
 
-use std::mem;
 use std::ops::Range;
 
 use edbatch_graph::{CallError, Network, NodeId, Value};
 
-use super::edges::{Edges, no_node};
+use super::edges::{Edges, Ends, no_node, with_ends};
 use super::error::invalid;
 use super::forms::{Form, Forms, Origin, Part};
+use super::order::Order;
 use super::{GraphEmit, GraphError, Graphs};
 use crate::CallList;
 
@@ -15,13 +15,9 @@ use crate::CallList;
 pub(super) struct Wiring<'g> {
     graphs: &'g Graphs<'g>,
     network: &'g Network,
-    edges: &'g Edges,
     forms: &'g Forms,
+    order: Order<'g>,
     absent: Option<Value>,
-    /// For each node, the number of predecessors that were not called yet.
-    waiting: Vec<u32>,
-    /// The nodes of a graph in the order of their calls.
-    ready: Vec<u32>,
     /// The results of nodes.
     made: Vec<Value>,
     /// For each edge, its place among the edges of its graph, if edges have features.
@@ -29,7 +25,6 @@ pub(super) struct Wiring<'g> {
     /// The nodes of the graph, and its number of edges.
     nodes: Range<usize>,
     edges_of_graph: usize,
-    predecessors: Vec<Value>,
     rows: Vec<u32>,
     values: Vec<Value>,
 }
@@ -57,7 +52,7 @@ impl<'g> Wiring<'g> {
         graphs: &'g Graphs<'g>,
         network: &'g Network,
         forms: &'g Forms,
-        edges: &'g Edges,
+        order: Order<'g>,
         places: Vec<u32>,
     ) -> Result<Self, GraphError> {
         let absent = graphs.absent.map(|number| {
@@ -70,16 +65,13 @@ impl<'g> Wiring<'g> {
         Ok(Self {
             graphs,
             network,
-            edges,
             forms,
+            order,
             absent: absent.transpose()?,
-            waiting: edges.degrees(),
-            ready: Vec::new(),
             made: vec![Value::from(NodeId::new(0)); nodes],
             places,
             nodes: 0..0,
             edges_of_graph: 0,
-            predecessors: Vec::new(),
             rows: Vec::new(),
             values: Vec::new(),
         })
@@ -93,64 +85,64 @@ impl<'g> Wiring<'g> {
         list: &mut CallList,
     ) -> Result<(), GraphError> {
         self.nodes = nodes.clone();
-        self.edges_of_graph = self.edges.within(&nodes);
+        self.edges_of_graph = self.order.sources.within(&nodes);
         let calls = nodes.len() + self.forms.edges.len().min(1) * self.edges_of_graph;
         let reserved = list.reserve(calls, 0, self.edges_of_graph);
         reserved.map_err(|error| failed(("graph", graph), error))?;
-        // A cycle is named even if a node does not fit.
-        if self.order(&nodes) < nodes.len() {
-            return Err(GraphError::Cycle { graph, nodes: self.cycle(nodes) });
+        let (mut values, mut next) = (Vec::new(), nodes.start);
+        while next < nodes.end {
+            next = self.simple_calls(list, next..nodes.end)?;
+            if let Some(&node) = self.order.nodes[..nodes.end].get(next) {
+                self.made[node as usize] = self.node(list, node as usize, &mut values)?;
+                next += 1;
+            }
         }
-        let mut values = mem::take(&mut self.predecessors);
-        for index in 0..nodes.len() {
-            let node = self.ready[index] as usize;
-            self.made[node] = self.node(list, node, &mut values)?;
-        }
-        self.predecessors = values;
         Ok(())
     }
 
-    /// Finds the order in which the nodes of a graph become ready. Returns their number, which is
-    /// smaller in a graph with a cycle.
-    fn order(&mut self, nodes: &Range<usize>) -> usize {
-        // Every node is written to the end, and kept if it is ready: branches would be random.
-        self.ready.resize(nodes.len() + 1, 0);
-        let (ready, mut next, mut end) = (self.ready.as_mut_slice(), 0, 0);
-        for node in nodes.clone() {
-            ready[end] = node as u32;
-            end += usize::from(self.waiting[node] == 0);
-        }
-        while next < end {
-            for &reader in self.edges.readers(ready[next] as usize) {
-                let waiting = &mut self.waiting[reader as usize];
-                *waiting -= 1;
-                ready[end] = reader;
-                end += usize::from(*waiting == 0);
+    /// Makes calls in order up to the first node that is not one call with its predecessors alone.
+    /// Returns the place of this node, or the end.
+    fn simple_calls(
+        &mut self,
+        list: &mut CallList,
+        places: Range<usize>,
+    ) -> Result<usize, GraphError> {
+        let (forms, made) = (self.forms.nodes.as_slice(), self.made.as_mut_slice());
+        let (nodes, sources) = (&self.order.nodes[places.clone()], &self.order.sources);
+        with_ends!(&sources.ends, ends => for (place, &node) in places.clone().zip(nodes) {
+            let node = node as usize;
+            let form = match forms {
+                [only] => only,
+                forms => &forms[self.graphs.kinds[node] as usize],
+            };
+            let range = sources.range(node);
+            if !form.simple.contains(&range.len()) {
+                return Ok(place);
             }
-            next += 1;
-        }
-        end
+            let call = list.call_with(form.cell.kind, &ends[range], |&node| made[node as usize]);
+            made[node] = call.map_err(|error| failed(("node", node), error))?;
+        });
+        Ok(places.end)
     }
 
     /// Calls the cells of the edges that a node reads, then its own. `values` is a buffer.
-    #[inline(always)]
     fn node(
         &mut self,
         list: &mut CallList,
         node: usize,
         values: &mut Vec<Value>,
     ) -> Result<Value, GraphError> {
-        let form = match self.forms.nodes.as_slice() {
-            [only] => only,
-            forms => &forms[self.graphs.kinds[node] as usize],
-        };
-        values.clear();
-        values.extend(self.edges.sources(node).iter().map(|&n| self.made[n as usize]));
-        let (ones, got) = (form.ones.len(), values.len());
+        let form = &self.forms.nodes[self.graphs.kinds[node] as usize];
+        let range = self.order.sources.range(node);
+        let (ones, got) = (form.ones.len(), range.len());
         if got < ones || got > ones && form.many.is_none() {
             return self.misfit(form, node, got);
         }
         let is_leaf = form.many.is_some() && got == ones;
+        values.clear();
+        with_ends!(&self.order.sources.ends, ends => {
+            values.extend(ends[range].iter().map(|&source| self.made[source as usize]));
+        });
         let leaf = form.leaf.as_ref().filter(|_| is_leaf);
         if is_leaf && leaf.is_none() {
             let Some(absent) = self.absent else { return self.misfit(form, node, got) };
@@ -160,10 +152,6 @@ impl<'g> Wiring<'g> {
             self.call_edges(list, node, form, got, values)?;
         }
         let part = leaf.unwrap_or(&form.cell);
-        if part.is_plain && part.columns.is_empty() {
-            let made = list.call(part.kind, &[], values);
-            return made.map_err(|error| failed(("node", node), error));
-        }
         let (place, rows) = (("node", node), of(self.graphs.rows, node));
         self.call(list, part, Call { place, node, edge: None, ones, values, rows })
     }
@@ -182,7 +170,7 @@ impl<'g> Wiring<'g> {
         let (ones, end) = form.each.as_ref().map_or((0, got), |_| (form.ones.len(), values.len()));
         let mut operands = values[..ones].to_vec();
         for (position, value) in values.iter_mut().enumerate().take(end).skip(ones) {
-            let edge = (position < got).then(|| self.edges.number(node, position));
+            let edge = (position < got).then(|| self.order.sources.number(node, position));
             let (part, place, rows) = match &form.each {
                 Some(each) => (each, ("node", node), of(self.graphs.rows, node)),
                 None => {
@@ -286,35 +274,17 @@ impl<'g> Wiring<'g> {
         invalid(format!("node {node}: cell {name} {text}"))
     }
 
-    /// Finds a cycle among the nodes that were not called: each of them reads another one.
-    fn cycle(&self, nodes: Range<usize>) -> Vec<usize> {
-        let waits = |&node: &usize| self.waiting[node] > 0;
-        let mut node = nodes.clone().find(waits).expect("a node that waits");
-        let (mut seen, mut path) = (vec![None; nodes.len()], Vec::new());
-        while seen[node - nodes.start].is_none() {
-            seen[node - nodes.start] = Some(path.len());
-            path.push(node);
-            let mut sources = self.edges.sources(node).iter().map(|&source| source as usize);
-            node = sources.find(waits).expect("a predecessor that waits");
-        }
-        let mut cycle = path.split_off(seen[node - nodes.start].expect("a node of the path"));
-        if !self.graphs.reverse {
-            cycle.reverse();
-        }
-        let smallest = (0..cycle.len()).min_by_key(|&index| cycle[index]).expect("a node");
-        cycle.rotate_left(smallest);
-        cycle
-    }
-
     /// Emits the values of all graphs, or the results of the readout.
-    pub(super) fn emit(&mut self, lists: &mut [CallList]) -> Result<(), GraphError> {
-        let (nodes, edges) = (self.graphs.kinds.len(), self.edges);
+    pub(super) fn emit(
+        &mut self,
+        edges: &Edges<'_>,
+        lists: &mut [CallList],
+    ) -> Result<(), GraphError> {
+        let nodes = self.graphs.kinds.len();
         let mut emitted = vec![Vec::new(); lists.len()];
         let mut push = |node: usize| emitted[edges.graph(node as i64)].push(self.made[node]);
         match self.graphs.emit {
-            GraphEmit::Sinks => {
-                (0..nodes).filter(|&node| edges.readers(node).is_empty()).for_each(push);
-            }
+            GraphEmit::Sinks => self.order.sinks.iter().for_each(|&node| push(node as usize)),
             GraphEmit::All => (0..nodes).for_each(push),
             GraphEmit::Mask(mask) => (0..nodes).filter(|&node| mask[node]).for_each(push),
             GraphEmit::Nodes(numbers) => {

@@ -107,16 +107,20 @@ impl Arrays {
                 edges.push((order[rng.random_range(0..later)], order[later]));
             }
         }
-        edges.shuffle(rng);
+        // Edges that are sorted by an end are not copied.
+        match rng.random_range(0..3) {
+            0 => edges.sort_by_key(|edge| edge.0),
+            1 => edges.sort_by_key(|edge| edge.1),
+            _ => edges.shuffle(rng),
+        }
         let (from, to): (Vec<i64>, Vec<i64>) = edges.into_iter().unzip();
         let reverse = rng.random();
         let kind = |node: i64| {
             let reader = if reverse { &from } else { &to };
             match reader.iter().filter(|&&reader| reader == node).count() {
                 0 => *[NODE, WORD, LEAF].choose(rng).unwrap(),
-                1 => *[NODE, WORD, MIXED].choose(rng).unwrap(),
-                2 => *[NODE, WORD, PAIR, MIXED].choose(rng).unwrap(),
-                _ => *[NODE, WORD, MIXED].choose(rng).unwrap(),
+                2 => *[NODE, WORD, PAIR, MIXED, POOL].choose(rng).unwrap(),
+                _ => *[NODE, WORD, MIXED, POOL].choose(rng).unwrap(),
             }
         };
         let kinds = (0..nodes).map(kind).map(|kind| i64::from(kind.0)).collect();
@@ -144,7 +148,7 @@ impl Arrays {
 
     fn call_lists(&self, network: &Arc<Network>) -> Vec<CallList> {
         let cell = |kind| GraphCell::new(network, kind);
-        let cells = [NODE, WORD, LEAF, PAIR, MIXED].map(cell);
+        let cells: Vec<GraphCell> = (0..=POOL.0).map(Kind).map(cell).collect();
         let (edge_cells, readout) = ([EDGED, TYPED].map(cell), self.readout.map(cell));
         let shapes = [[self.kinds.len(), 2], [self.from.len(), 3]];
         let x = self.x.as_ref().map(|x| (&shapes[0][..], x.as_slice()));
