@@ -13,10 +13,12 @@
 //!
 //! *Cost*: O(nodes + edges), in three passes over the nodes.
 
+use std::hint::select_unpredictable;
 use std::mem;
 
 use edbatch_graph::{Dag, Kind, NodeId, Schedule};
 
+use super::in_order::for_each_argument;
 #[cfg(doc)]
 use crate::InOrder;
 use crate::analysis::KindGraph;
@@ -73,10 +75,31 @@ impl ByDepth {
         if dag.kinds() > 64 {
             return false;
         }
-        let kind = |node| dag.kind(node);
-        let nodes = || (0..dag.nodes()).map(NodeId::new).map(|node| (node, dag.arguments(node)));
-        self.find_components(dag.kinds(), kind, nodes());
-        self.find_levels(kind, nodes());
+        self.clear(dag.kinds(), dag.nodes());
+        for node in (0..dag.nodes()).map(NodeId::new) {
+            let mut read = 0;
+            for_each_argument(dag, node, node, |argument, is_argument| {
+                read |= u64::from(is_argument) << dag.kind(argument).0;
+            });
+            self.kinds[dag.kind(node).index()].reads |= read;
+        }
+        self.find_components();
+        // Slices, because the compiler reloads the pointer of a `Vec` after each write that might
+        // alias it.
+        let Self { kinds, components, levels, .. } = self;
+        let (kinds, levels) = (kinds.as_slice(), levels.as_mut_slice());
+        for node in (0..dag.nodes()).map(NodeId::new) {
+            let component = kinds[dag.kind(node).index()].component;
+            let mut level = 0;
+            for_each_argument(dag, node, node, |argument, is_argument| {
+                let same = kinds[dag.kind(argument).index()].component == component;
+                let after = levels[argument.index()] + 1;
+                level = level.max(select_unpredictable(is_argument & same, after, 0));
+            });
+            levels[node.index()] = level;
+            let depth = &mut components[component].depth;
+            *depth = (*depth).max(level + 1);
+        }
         let mut batches = 0;
         for component in &mut self.components {
             component.first = batches;
@@ -116,22 +139,17 @@ impl ByDepth {
         true
     }
 
-    /// Finds the components, in the order in which they run. `nodes` are all nodes with their
-    /// arguments.
-    fn find_components<A: Iterator<Item = NodeId>>(
-        &mut self,
-        count: usize,
-        kind: impl Fn(NodeId) -> Kind,
-        nodes: impl Iterator<Item = (NodeId, A)>,
-    ) {
+    /// Starts with a graph of this number of kinds and nodes: no edges, and all levels 0.
+    fn clear(&mut self, kinds: usize, nodes: usize) {
+        self.kinds.clear();
+        self.kinds.resize(kinds, KindPlace::default());
+        self.levels.clear();
+        self.levels.resize(nodes, 0);
+    }
+
+    /// Finds the components, in the order in which they run, from the kinds that each kind reads.
+    fn find_components(&mut self) {
         let Self { kinds, components, graph, .. } = self;
-        kinds.clear();
-        kinds.resize(count, KindPlace::default());
-        for (node, arguments) in nodes {
-            let mut read = 0u64;
-            arguments.for_each(|argument| read |= 1u64 << kind(argument).0);
-            kinds[kind(node).index()].reads |= read;
-        }
         graph.reset(kinds.iter().map(|kind| kind.reads));
         let mut found = 0;
         graph.components(|component| {
@@ -150,42 +168,27 @@ impl ByDepth {
         });
         components.truncate(found);
     }
-
-    /// Computes the level of each node in its component, and the depth of each component.
-    fn find_levels<A: Iterator<Item = NodeId>>(
-        &mut self,
-        kind: impl Fn(NodeId) -> Kind,
-        nodes: impl Iterator<Item = (NodeId, A)>,
-    ) {
-        let Self { kinds, components, levels, .. } = self;
-        levels.clear();
-        for (node, arguments) in nodes {
-            let component = kinds[kind(node).index()].component;
-            let after = |argument: NodeId| {
-                let same = kinds[kind(argument).index()].component == component;
-                if same { levels[argument.index()] + 1 } else { 0 }
-            };
-            let level = arguments.map(after).max().unwrap_or(0);
-            levels.push(level);
-            let depth = &mut components[component].depth;
-            *depth = (*depth).max(level + 1);
-        }
-    }
 }
 
 /// Makes the same batches as [`ByDepth::schedule`], one at a time. More than 64 kinds form one
 /// component.
 impl Policy for ByDepth {
     fn start(&mut self, frontier: &Frontier) {
-        let kind = |node| frontier.kind(node);
+        self.clear(frontier.kinds(), frontier.nodes());
+        let kind = |node| frontier.kind(node).index();
         if frontier.kinds() <= 64 {
-            self.find_components(frontier.kinds(), kind, frontier.arguments());
-        } else {
-            self.kinds.clear();
-            self.kinds.resize(frontier.kinds(), KindPlace::default());
-            self.components.resize(1, Component::default());
+            for (argument, user) in frontier.edges() {
+                self.kinds[kind(user)].reads |= 1 << kind(argument);
+            }
+            self.find_components();
         }
-        self.find_levels(kind, frontier.arguments());
+        // Ascending by user, so the level of an argument is known.
+        for (argument, user) in frontier.edges() {
+            if self.kinds[kind(user)].component == self.kinds[kind(argument)].component {
+                let after = self.levels[argument.index()] + 1;
+                self.levels[user.index()] = after.max(self.levels[user.index()]);
+            }
+        }
     }
 
     fn next(&mut self, frontier: &Frontier) -> Kind {

@@ -171,23 +171,33 @@ impl InOrder {
     }
 }
 
-/// Returns the level of a node, and the bit set of the kinds that it reads. If the arguments are
-/// few, no branch depends on their number: it would be mispredicted.
+/// Returns the level of a node, and the bit set of the kinds that it reads.
 #[inline]
 fn level(dag: &impl Dag, node: NodeId, kind: Kind, nodes: &[NodeLevel]) -> (u32, u64) {
     let (mut level, mut read) = (0, 0);
-    let mut read_argument = |argument: NodeId, is_argument: bool| {
-        let place = select_unpredictable(is_argument, argument.index(), nodes.len() - 1);
-        let argument = nodes[place];
+    for_each_argument(dag, node, NodeId(nodes.len() as u32 - 1), |argument, is_argument| {
+        let argument = nodes[argument.index()];
         level = level.max(select_unpredictable(argument.kind == kind, argument.level + 1, 0));
         read |= u64::from(is_argument) << (argument.kind.0 % 64);
-    };
-    match dag.arguments(node).into_array() {
-        Ok((few, count)) if count <= UNROLLED => {
-            (0..UNROLLED).for_each(|place| read_argument(few[place], place < count));
-        }
-        Ok((few, count)) => few[..count].iter().for_each(|&argument| read_argument(argument, true)),
-        Err(many) => many.for_each(|argument| read_argument(argument, true)),
-    }
+    });
     (level, read)
+}
+
+/// Calls `each` for the arguments of a node, with true. If they are few, no branch depends on their
+/// number, because it would be mispredicted: `each` is also called for `missing`, with false.
+#[inline]
+pub(super) fn for_each_argument(
+    dag: &impl Dag,
+    node: NodeId,
+    missing: NodeId,
+    mut each: impl FnMut(NodeId, bool),
+) {
+    match dag.arguments(node).into_array() {
+        Ok((few, count)) if count <= UNROLLED => (0..UNROLLED).for_each(|place| {
+            let is_argument = place < count;
+            each(select_unpredictable(is_argument, few[place], missing), is_argument);
+        }),
+        Ok((few, count)) => few[..count].iter().for_each(|&argument| each(argument, true)),
+        Err(many) => many.for_each(|argument| each(argument, true)),
+    }
 }
