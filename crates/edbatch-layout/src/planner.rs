@@ -43,7 +43,8 @@ const BLOCK: u32 = 256;
 /// Plans mini-batches. Its memory is reused from one mini-batch to the next.
 #[derive(Clone, Debug)]
 pub struct Planner {
-    /// By node: its batch, which is also the index of its span in [`Planner::spans`].
+    /// By node: its batch, which is also the index of its span in [`Planner::spans`]; not kept if
+    /// rows are [distinct](Lifetimes::Distinct).
     batch_of: Vec<u32>,
     /// By node: the offset of its row.
     row_of: Vec<u32>,

@@ -80,6 +80,9 @@ impl Planner {
 
     /// Keeps the spans of wanted values.
     pub(super) fn keep_wanted(&mut self, mini_batch: &MiniBatch<'_>) {
+        if self.lifetimes == Lifetimes::Distinct {
+            return;
+        }
         for (value, _) in mini_batch.wanted {
             if let Source::Node(node) = value.source() {
                 self.spans[self.batch_of[node.index()] as usize].last = Span::KEPT;
@@ -101,20 +104,25 @@ impl Planner {
         }
     }
 
-    /// Lists the values that each batch reads, and sets the last reader of each batch's span. A
-    /// span that no batch reads is freed after the batch that writes it.
+    /// Lists the values that each batch reads, and sets the last reader of each batch's span, unless
+    /// rows are distinct. A span that no batch reads is freed after the batch that writes it.
     fn list_values(&mut self, &MiniBatch { program, graph, schedule, .. }: &MiniBatch<'_>) {
         self.spans.clear();
         self.values.clear();
-        self.batch_of.clear();
-        self.batch_of.resize(graph.nodes(), u32::MAX);
+        // Without readers and writers, if no row is freed.
+        let frees = self.lifetimes == Lifetimes::Reuse;
+        if frees {
+            self.batch_of.clear();
+            self.batch_of.resize(graph.nodes(), u32::MAX);
+        }
         self.row_of.resize(graph.nodes(), 0);
         for (index, batch) in schedule.batches().enumerate() {
             let signature = program.signature(batch.kind);
             let len = u64::from(signature.stride) * batch.nodes.len() as u64;
             self.spans.push(Span::new(len, index as u32));
-            for node in batch.nodes {
-                self.batch_of[node.index()] = index as u32;
+            if frees {
+                let nodes = batch.nodes.iter();
+                nodes.for_each(|node| self.batch_of[node.index()] = index as u32);
             }
             let (first, single) = (self.values.len(), signature.ports.len());
             for port in 0..single {
@@ -124,6 +132,9 @@ impl Planner {
                 for &node in batch.nodes {
                     self.values.extend(graph.values(node).skip(single));
                 }
+            }
+            if !frees {
+                continue;
             }
             let of_nodes = self.values[first..].iter().filter_map(|value| match value.source() {
                 Source::Node(argument) => Some(self.batch_of[argument.index()] as usize),

@@ -6,7 +6,7 @@ mod terms;
 use edbatch_graph::{Arity, Graph, Kind, NodeId, PairAdjoint, Source};
 
 use super::operands::listed;
-use super::{ArenaTooLarge, MiniBatch, Planner, check_lengths, offset};
+use super::{ArenaTooLarge, Lifetimes, MiniBatch, Planner, check_lengths, offset};
 use crate::plan::{Action, Operand, Plan, Step, ValueRow};
 use crate::program::Program;
 use crate::training_plan::TrainingPlan;
@@ -73,6 +73,9 @@ impl Planner {
         &MiniBatch { graph, schedule, wanted, .. }: &MiniBatch<'_>,
         back: &Back,
     ) {
+        if self.lifetimes == Lifetimes::Distinct {
+            return;
+        }
         let end = 2 * schedule.len() as u32;
         // The caller reads wanted values between the forward and the backward pass.
         for (value, _) in wanted {
