@@ -46,6 +46,8 @@ pub(super) struct Cuda<D: Device> {
     /// The mini-batch in borrowed memory, and its given rows if they are of several memories.
     pub(super) lent: Lent<D>,
     pub(super) given: Buffer<D>,
+    /// The sums that the blocks of a launch keep here while their tiles go on.
+    parked: Buffer<D>,
 }
 
 /// A program loaded on several devices. Successive forks use the devices in turn.
@@ -112,7 +114,8 @@ impl<D: Device> Cuda<D> {
     ) -> Self {
         let (slots, parts, arena) = (Vec::new(), Vec::new(), SharedArena::new());
         let (step, given) = (StepParts::default(), Buffer::new(MemorySide::Device, "given rows"));
-        Self { loaded, devices, trained, slots, parts, arena, step, lent: Lent::Ended, given }
+        let (lent, parked) = (Lent::Ended, Buffer::new(MemorySide::Device, "sums of tiles"));
+        Self { loaded, devices, trained, slots, parts, arena, step, lent, given, parked }
     }
 
     /// Runs again one step of the plan that ran last in slot 0. The step's operands may have been
@@ -171,8 +174,13 @@ impl<D: Device> Cuda<D> {
         placed: &Placed<D>,
         slots: impl Iterator<Item = usize> + Clone,
     ) -> Result<(), BackendError> {
-        let Self { loaded, slots: all, parts, .. } = self;
+        let Self { loaded, slots: all, parts, parked, .. } = self;
         let device = &*loaded.device;
+        let mut kernel = loaded.team_kernel(placed);
+        if kernel.parked.1 > 0 {
+            let words = kernel.parked.1 / size_of::<f32>() * device.properties().sms as usize;
+            kernel.parked.0 = device.address(parked.reserve(device, words)?);
+        }
         parts.clear();
         parts.extend(slots.clone().map(|slot| {
             let Slot { commands, memory, .. } = &mut all[slot];
@@ -180,7 +188,7 @@ impl<D: Device> Cuda<D> {
             let device_commands = memory.device_commands.address(device);
             TeamPart::new(commands, memory.arguments(loaded), device_commands, cleared)
         }));
-        device.team_pool().run(&loaded.team_kernel(placed), parts)?;
+        device.team_pool().run(&kernel, parts)?;
         slots.for_each(|slot| all[slot].memory.arenas.ended());
         Ok(())
     }
@@ -273,15 +281,16 @@ impl<D: Device> Backend for Cuda<D> {
         let store = 4 * words(|memory| memory.store.words);
         let Bytes { weights, arena: sums, .. } =
             self.trained.as_deref().map_or(Bytes::default(), Trained::bytes);
-        let arena = arena + 4 * (self.arena.words() + self.given.words) + sums;
+        let arena = arena + 4 * (self.arena.words() + self.given.words + self.parked.words) + sums;
         Bytes { weights: self.loaded.weight_bytes + weights, arena, store }
     }
 
     fn bytes_of(&self, plan: &Plan) -> u64 {
-        let pass = &self.loaded.pass;
-        let arenas =
-            if self.trained.is_none() && pass.waits_for_rows(&pass.placed()) { 2 } else { 1 };
-        arenas * (size_of::<f32>() * plan.arena) as u64
+        let Loaded { pass, device, .. } = &*self.loaded;
+        let placed = pass.placed();
+        let arenas = if self.trained.is_none() && pass.waits_for_rows(&placed) { 2 } else { 1 };
+        let parked = placed.placement.parked as usize * device.properties().sms as usize;
+        (size_of::<f32>() * (arenas * plan.arena + parked)) as u64
     }
 
     fn program(&self) -> Option<&Arc<Program>> {

@@ -232,7 +232,7 @@ impl Placed {
                 let own_slower = match &phase.unit {
                     Some(unit) => {
                         let of_call = (calls, phase.bytes as f64);
-                        rings |= self.unit_tiles(unit, of_call, &mut own, to) == Shape::S4R8;
+                        rings |= self.unit_tiles(unit, of_call, &mut own, to).is_ring();
                         EXACT_FUNCTIONS
                     }
                     None => {

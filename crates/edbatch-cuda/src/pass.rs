@@ -73,6 +73,7 @@ impl<D: Device> Pass<D> {
             slices: placement.slices,
             resident: placement.resident,
             shared_bytes: placement.shared_bytes,
+            parked: (0, size_of::<f32>() * placement.parked as usize),
             barriers: self.driver == Driver::Barriers,
         }
     }

@@ -81,6 +81,8 @@ pub(crate) struct Placement {
     /// Shared memory of a block, in bytes, and the floats of resident weights in it.
     pub(crate) shared_bytes: usize,
     pub(crate) resident: u32,
+    /// The floats of sums that a block keeps in device memory while its tiles go on.
+    pub(crate) parked: u32,
     /// The place of each phase with unit tiles, by phase; `None` if its weights are streamed.
     pub(crate) places: Vec<Option<Place>>,
 }
@@ -94,6 +96,8 @@ pub(crate) struct Place {
     pub(crate) at: u32,
     /// The stages of a ring, or the eights of rows of a chunk on tensor cores.
     stages: u32,
+    /// The products of a call.
+    products: u32,
     /// The shapes whose rows fit.
     offered: Vec<Shape>,
     /// The rows of a tile of each shape.
@@ -212,7 +216,9 @@ impl Placement {
             places[tile.phase] = start.and_then(|(slices, at)| Place::new(tile, slices, at, rows));
         }
         let shared_bytes = AHEAD_BYTES + size_of::<f32>() * (resident + rows) as usize;
-        Self { slices, shared_bytes, resident, places }
+        let parked = |place: &Place| place.offered.iter().map(|of| of.parked(place.products)).max();
+        let parked = places.iter().flatten().filter_map(parked).max().unwrap_or(0);
+        Self { slices, shared_bytes, resident, parked, places }
     }
 
     /// Returns the table that the kernels read: [`PLACE`] words for each phase.
@@ -286,7 +292,8 @@ impl Place {
         let choices = fastest(tile.extent(), &offered, CHOSEN)?;
         let rows = SHAPES.map(|shape| shape.rows(tile.extent()));
         let stages = shapes::stages(tile.extent(), floats);
-        Some(Self { slices, at, stages, offered, rows, choices })
+        let products = tile.extent().products;
+        Some(Self { slices, at, stages, products, offered, rows, choices })
     }
 
     /// Returns the shape of the first tile for a number of rows of a group, and its rows.

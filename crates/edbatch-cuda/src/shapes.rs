@@ -16,10 +16,12 @@ pub const LARGE_TILE: u32 = 64;
 /// The sizes of a unit tile that decide about its shapes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TileExtent {
-    /// The most columns of a unit block, the terms of all products, and the multiply-adds of a row.
+    /// The most columns of a unit block, the terms of all products, the multiply-adds of a row, and
+    /// the number of products.
     pub(crate) width: u32,
     pub(crate) depth: u32,
     pub(crate) multiplies: u32,
+    pub(crate) products: u32,
     /// The terms of the products that thin tiles add in pairs.
     pub(crate) in_pairs: u32,
     /// True if the terms of each product are whole stages of a ring.
@@ -53,15 +55,21 @@ pub(crate) enum Shape {
     S4R8,
     T32,
     T128,
+    S8R8,
 }
 
-use Shape::{P2R1, P2R2, P4R2, P4R4, S4R8, T32, T128};
+use Shape::{P2R1, P2R2, P4R2, P4R4, S4R8, S8R8, T32, T128};
 
 /// All shapes, by number.
-pub(crate) const SHAPES: [Shape; 7] = [P2R1, P2R2, P4R2, P4R4, S4R8, T32, T128];
+pub(crate) const SHAPES: [Shape; 8] = [P2R1, P2R2, P4R2, P4R4, S4R8, T32, T128, S8R8];
 
-/// The maximum number of rows of a tile: `UNIT_TILE` of `kernels/job.h`.
+/// The maximum number of rows of a tile, but for S8R8: `UNIT_TILE` of `kernels/job.h`.
 const MAX_ROWS: u32 = 128;
+
+/// The columns of a unit block for which there is S8R8: 16 units with four gates. A block has 256
+/// rows, and so this number of sums of a product.
+const WIDTH_OF_S8R8: u32 = 64;
+const SUMS_OF_S8R8: u32 = 2 * MAX_ROWS * WIDTH_OF_S8R8;
 
 /// The terms of a stage of a ring, and the floats of a stage: `kernels/tile.h`.
 pub(crate) const STAGE_TERMS: u32 = 32;
@@ -81,7 +89,7 @@ pub(crate) const MAX_SIGNATURES: usize = 4;
 pub(crate) fn shapes(signatures: usize, precision: DevicePrecision) -> &'static [Shape] {
     match signatures {
         _ if precision != DevicePrecision::Exact => &[T32, T128],
-        0 | 1 => &[P2R1, P2R2, P4R2, P4R4, S4R8],
+        0 | 1 => &[P2R1, P2R2, P4R2, P4R4, S4R8, S8R8],
         2 => &[P2R1, P4R4, S4R8],
         _ => &[P2R2, S4R8],
     }
@@ -116,6 +124,7 @@ impl Shape {
             P4R2 => 128 * 8,
             P4R4 => 128 * 16,
             S4R8 => return MAX_ROWS,
+            S8R8 => return 2 * MAX_ROWS,
             T32 => return 32,
             T128 => return MAX_ROWS,
         };
@@ -126,6 +135,7 @@ impl Shape {
     fn floats(self, tile: TileExtent) -> u32 {
         match self {
             S4R8 => STAGES.0 * STAGE,
+            S8R8 => 2 * STAGES.0 * STAGE,
             T32 | T128 => 2 * 8 * tile.row(),
             _ => self.rows(tile) * tile.row(),
         }
@@ -135,14 +145,26 @@ impl Shape {
     fn suits(self, tile: TileExtent) -> bool {
         match self {
             S4R8 => tile.has_rings,
+            S8R8 => tile.has_rings && tile.width == WIDTH_OF_S8R8,
             T32 | T128 => true,
             _ => self.rows(tile) <= MAX_ROWS,
         }
     }
 
+    /// Returns true if rows pass through a ring, so that they must be complete before the wave.
+    pub(crate) fn is_ring(self) -> bool {
+        matches!(self, S4R8 | S8R8)
+    }
+
+    /// Returns the floats of sums that a block keeps in device memory, of a tile with some
+    /// products: all but those of the last one.
+    pub(crate) fn parked(self, products: u32) -> u32 {
+        if self == S8R8 { (products - 1) * SUMS_OF_S8R8 } else { 0 }
+    }
+
     /// Returns the time of a tile's multiply-adds, in µs each. Measured on an H200 with prototypes
     /// of these tiles: a TreeLSTM, H = 256, one tile of each shape a block. On tensor cores it
-    /// includes the element-wise steps.
+    /// includes the element-wise steps. That of S8R8 is *assumed*; nothing has measured it.
     pub(crate) fn cost(self, precision: DevicePrecision) -> f32 {
         1e-6 * match self {
             T32 | T128 if precision == DevicePrecision::Bf16 => 1.11,
@@ -152,13 +174,14 @@ impl Shape {
             P4R2 => 7.7,
             P4R4 => 7.6,
             S4R8 => 6.8,
+            S8R8 => 5.5,
         }
     }
 
     /// Returns the time of `blocks` unit blocks of a tile with `rows` rows in µs. The thinnest ones
     /// wait for sums, so columns that a product lacks save no time, but two products at a time do.
     /// *Estimated*: the prototype of P2R1 waited for two sums, each of all terms, at four cycles a
-    /// term.
+    /// term. Sums in device memory are written once and read once.
     pub(crate) fn micros(self, tile: TileExtent, blocks: u32, rows: u32) -> f32 {
         const IN_PAIRS: f32 = 7.1e-6;
         let cost = self.cost(tile.precision);
@@ -170,7 +193,8 @@ impl Shape {
             }
             _ => tile.multiplies as f32 * cost,
         };
-        (blocks * self.rows(tile)) as f32 * of_row
+        let parked = 2 * size_of::<f32>() as u32 * self.parked(tile.products);
+        blocks as f32 * (self.rows(tile) as f32 * of_row + parked as f32 / BYTES_OF_SM as f32)
     }
 
     /// On tensor cores, a thin wave of the prototypes took 2.2 or 2.4 µs, with the steps of eight
@@ -272,9 +296,9 @@ pub(crate) fn fastest(tile: TileExtent, offered: &[Shape], all: u32) -> Option<V
         Some(best.into_iter().map(|(_, shape)| shape).collect::<Vec<_>>())
     };
     let mut shapes = firsts(offered)?;
-    let whole: Vec<Shape> = offered.iter().copied().filter(|&shape| shape != S4R8).collect();
+    let whole: Vec<Shape> = offered.iter().copied().filter(|shape| !shape.is_ring()).collect();
     if let (Some(last), Some(without)) =
-        (shapes.iter().rposition(|&shape| shape != S4R8), firsts(&whole))
+        (shapes.iter().rposition(|shape| !shape.is_ring()), firsts(&whole))
     {
         shapes[..=last].copy_from_slice(&without[..=last]);
     }

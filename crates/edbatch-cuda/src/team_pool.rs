@@ -67,6 +67,8 @@ pub(crate) struct TeamKernel<'a, D: Device> {
     pub(crate) slices: u32,
     pub(crate) resident: u32,
     pub(crate) shared_bytes: usize,
+    /// The address of memory for the sums of all blocks of a launch, and the bytes of a block.
+    pub(crate) parked: (u64, usize),
     /// True if a barrier comes before every wave.
     pub(crate) barriers: bool,
 }
@@ -259,10 +261,15 @@ impl<D: Device, P: Deref<Target = D>> Held<P> {
         let own = &mut arguments.parts[..parts.len()];
         own.copy_from_slice(parts);
         let mut state = pool.state();
-        for (part, &team) in own.iter_mut().zip(&self.teams) {
+        let (parked, bytes) = kernel.parked;
+        let of_team = bytes as u64 * u64::from(slices * groups);
+        for (index, (part, &team)) in (0..).zip(own.iter_mut().zip(&self.teams)) {
             let Team { memory, number, .. } = &mut state.teams[team];
             *number = number.wrapping_add(1);
             part.arguments.barriers = self.device.address(&memory.barrier);
+            if of_team > 0 {
+                part.arguments.masters = parked + index * of_team;
+            }
             part.arguments.timeout = pool.timeout.as_nanos() as u64;
             (part.ticket, part.number) = (self.device.address(&memory.ticket), *number);
         }

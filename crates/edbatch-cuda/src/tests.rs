@@ -125,9 +125,9 @@ impl<D: Device> Kernel<D> {
         let weights = self.memory(weights.iter().map(|x| x.to_bits()), MemorySide::Device);
         let arena = self.memory(arena.iter().chain(&behind).map(|x| x.to_bits()), MemorySide::Host);
         let indices = self.memory([0; 16], MemorySide::Host);
-        // The place of a phase with unit tiles, whose rings have three stages.
+        // The place of a phase with unit tiles, whose rings have four stages.
         let mut place = vec![0; 48];
-        place[..4].copy_from_slice(&[0, blocks, 0, 3]);
+        place[..4].copy_from_slice(&[0, blocks, 0, 4]);
         let places = self.memory(place, MemorySide::Device);
         let device = &self.device;
         let arguments = Arguments {
@@ -143,9 +143,17 @@ impl<D: Device> Kernel<D> {
         let (program, places) = (&self.program, device.address(&places));
         let shared_bytes = device::AHEAD_BYTES + device::ROW_BYTES + ROOM;
         let (slices, resident) = (blocks, (RESIDENT / 4) as u32);
-        let barriers = false;
-        let kernel =
-            TeamKernel { device, program, places, slices, resident, shared_bytes, barriers };
+        let sums = self.memory(vec![0; blocks as usize * PARKED / 4], MemorySide::Device);
+        let kernel = TeamKernel {
+            device,
+            program,
+            places,
+            slices,
+            resident,
+            shared_bytes,
+            parked: (device.address(&sums), PARKED),
+            barriers: false,
+        };
         device.team_pool().run(&kernel, &[part]).unwrap();
         Left { arena: device.host_floats(&arena).to_vec(), indices: device.host(&indices).to_vec() }
     }
@@ -162,8 +170,11 @@ impl<D: Device> Kernel<D> {
 const LIST: usize = u32::MAX as usize;
 
 /// Bytes of resident weights of a block, and with more room for rows.
-const RESIDENT: usize = 96 << 10;
-const ROOM: usize = RESIDENT + (64 << 10);
+const RESIDENT: usize = 84 << 10;
+const ROOM: usize = RESIDENT + (76 << 10);
+
+/// Bytes of a block for the sums of a product of a tile of 256 rows.
+const PARKED: usize = 64 << 10;
 
 /// Returns a source with all headers, whose only job runs `wave`. There, the command list begins
 /// with the caller's words. A first line of `functions` that defines a precision comes first.

@@ -141,7 +141,8 @@ impl UnitTile {
         }
         let (width, depth) = (self.block * self.columns, self.depth());
         let (multiplies, shapes, precision) = (self.terms(), self.shapes, self.precision);
-        TileExtent { width, depth, multiplies, in_pairs, has_rings, shapes, precision }
+        let products = self.products.len() as u32;
+        TileExtent { width, depth, products, multiplies, in_pairs, has_rings, shapes, precision }
     }
 
     /// Returns the columns for which a product has weights: threads that share a unit have the same

@@ -37,7 +37,12 @@ struct Arguments {
     float* store;
     float* outputs;
     u32* indices;
-    const float* masters;
+    // The trained parameters; of other programs, the sums that blocks keep here while their tiles
+    // go on (`tile.h`).
+    union {
+        const float* masters;
+        float* parked;
+    };
     Stage* stage;
     Limit limit;
 };

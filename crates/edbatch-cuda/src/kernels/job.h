@@ -3,7 +3,8 @@
 #include "block.h"
 
 enum : u32 {
-    // The maximum number of calls of a tile of small products, and of a unit tile (`tile.h`).
+    // The maximum number of calls of a tile of small products, and of a unit tile (`tile.h`) whose
+    // starts of rows of `NEAR` operands are in shared memory.
     TILE = 16,
     UNIT_TILE = 128,
     // The most operands of a job that is loaded ahead.
@@ -39,7 +40,9 @@ struct Job {
         : a(a), arena(a.arena), words(words), first(own.first),
           count(own.count), slice(own.slice), slices(own.slices), starts(starts), most(own.most) {}
     // The number of operands whose starts are found.
-    DEVICE u32 found() const { return most <= TILE ? FOUND / TILE : (u32)NEAR; }
+    DEVICE u32 found() const {
+        return most <= TILE ? FOUND / TILE : most <= UNIT_TILE ? (u32)NEAR : NEAR / 2;
+    }
     DEVICE u32 phase() const { return words[0]; }
     DEVICE u32 calls() const { return words[1]; }
     DEVICE u32 out() const { return words[2]; }

@@ -9,7 +9,7 @@ use super::{Functions, PhaseWriter};
 use crate::operations::{constant, value};
 use crate::options::DevicePrecision;
 use crate::phase_table::{PhaseTable, Way};
-use crate::shapes::{MAX_SIGNATURES, shapes, shapes_of_adjoints};
+use crate::shapes::{MAX_SIGNATURES, Shape, shapes, shapes_of_adjoints};
 use crate::unit_tile::{Line, Load, UnitTile, Value};
 use crate::weights::WeightLayout;
 
@@ -49,7 +49,11 @@ impl Tiles {
         let signatures = with_products.min(MAX_SIGNATURES);
         tiles.truncate(signatures + MAX_SIGNATURES);
         let shapes = match table.way {
-            Way::Forward => shapes(signatures, precision),
+            // Launches of a step of training have no memory for the sums of S8R8.
+            Way::Forward => match shapes(signatures, precision) {
+                [whole @ .., Shape::S8R8] if program.training().is_some() => whole,
+                all => all,
+            },
             Way::Back => shapes_of_adjoints(signatures),
         };
         tiles.iter_mut().flat_map(|(_, phases)| phases).for_each(|tile| tile.shapes = shapes);

@@ -147,6 +147,7 @@ impl<D: Device> Subject<D> {
             slices: SLICES[number],
             resident: 0,
             shared_bytes: self.device.properties().shared_bytes,
+            parked: (0, 0),
             barriers: false,
         }
     }

@@ -7,7 +7,7 @@ use crate::options::DevicePrecision;
 use crate::place::{Placement, Tile};
 use crate::reads::{Reads, set};
 use crate::shapes::Shape::{T32, T128};
-use crate::shapes::{Shape, fastest, large_tile, offered, room, shapes};
+use crate::shapes::{fastest, large_tile, offered, room, shapes};
 use crate::unit_tile::{TileProduct, UnitTile};
 
 /// A tile of a phase: units, columns of each unit, terms.
@@ -212,6 +212,7 @@ fn the_fastest_shapes_depend_on_the_rows() {
         (64, "P4R4 P4R4"),
         (128, "S4R8"),
         (131, "S4R8 P2R1"),
+        (255, "S8R8"),
     ] {
         assert_eq!(tiles(rows, room(tile.extent()).1), expected, "{rows} rows");
     }
@@ -231,7 +232,7 @@ fn from_some_number_of_rows_on_the_first_tile_is_a_ring() {
         let pairs = of_fit.iter().flat_map(|&a| of_fit.iter().map(move |&b| vec![a, b]));
         for offered in pairs.chain([of_fit.clone()]) {
             let firsts = fastest(tile.extent(), &offered, 256).unwrap();
-            let rings: Vec<bool> = firsts.iter().map(|&first| first == Shape::S4R8).collect();
+            let rings: Vec<bool> = firsts.iter().map(|&first| first.is_ring()).collect();
             assert!(rings.is_sorted(), "{columns} columns, {depth} terms, {offered:?}");
             found += usize::from(rings.contains(&true) && rings.contains(&false));
         }

@@ -57,14 +57,21 @@ fn basic_blocks(ptx: &str) -> Vec<Counts> {
 
 /// For the largest inner loops, all unrolled over 32 terms: multiply-adds, and the most loads and
 /// other instructions. They are large tiles of 16 rows, P2R1, P4R2, P2R2, P4R4 and large tiles of
-/// 64 rows, and S4R8. A thread of P2R1 has two columns of one row of two products, so it
+/// 64 rows, S4R8, and S8R8 (one loop for both products). A thread of P2R1 has two columns of one row of two products, so it
 /// loads four terms of a row, and four times two weights, for eight multiply-adds.
-const MOST: [[u32; 3]; 6] =
-    [[128, 40, 30], [128, 80, 12], [256, 48, 12], [256, 96, 12], [512, 64, 30], [1024, 96, 31]];
+const MOST: [[u32; 3]; 7] = [
+    [128, 40, 30],
+    [128, 80, 12],
+    [256, 48, 12],
+    [256, 96, 12],
+    [512, 64, 30],
+    [1024, 96, 31],
+    [2048, 128, 31],
+];
 
 /// The number of these loops by multiply-adds: of a tile with two products, thin shapes have one
 /// for both.
-const LOOPS: [(u32, u32); 4] = [(128, 2), (256, 3), (512, 3), (1024, 2)];
+const LOOPS: [(u32, u32); 5] = [(128, 2), (256, 3), (512, 3), (1024, 2), (2048, 1)];
 
 /// The block barriers of the kernel, outside functions that it calls. A wave in which each block
 /// has one tile of whole rows passes two: after the rows are loaded, and at its end. The others are

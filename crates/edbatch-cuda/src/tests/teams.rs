@@ -123,6 +123,7 @@ impl Subject {
             slices: BLOCKS,
             resident: 0,
             shared_bytes: self.device.properties().shared_bytes,
+            parked: (0, 0),
             barriers: false,
         };
         let parts: Vec<_> = plans.iter().map(|plan| plan.part).collect();

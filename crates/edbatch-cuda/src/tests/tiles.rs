@@ -47,7 +47,7 @@ template <class T> DEVICE void tiles(TeamBlock block, const Arguments& a, u32 sh
     for (u32 first = 0, all = a.commands[1]; first < all; first += most) {
         u32 count = all - first < most ? all - first : most;
         Share share{0, first, count, block.index, block.slices, shape, most};
-        unit_tile<T, 31>(block, Job(a, a.commands, share, block.ahead()), shape);
+        unit_tile<T, 159>(block, Job(a, a.commands, share, block.ahead()), shape);
     }
 }";
 
@@ -98,9 +98,9 @@ fn wave(sizes: impl Iterator<Item = (u32, u32, [u32; 2], [u32; 2])>) -> String {
 /// The numbers of rows of the test of every shape.
 fn rows() -> Vec<usize> {
     if edbatch_testing::all_cases() {
-        return (1..=130).collect();
+        return (1..=130).chain([200, 255, 256, 257, 300]).collect();
     }
-    vec![1, 2, 3, 4, 5, 8, 9, 15, 17, 32, 33, 64, 65, 97, 128, 130]
+    vec![1, 2, 3, 4, 5, 8, 9, 15, 17, 32, 33, 64, 65, 97, 128, 130, 255, 256, 259]
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn every_shape_has_the_bits_of_the_cpu() {
             }
         }
     }
-    assert_eq!(ran.len(), 5, "{ran:?}");
+    assert_eq!(ran.len(), 6, "{ran:?}");
 }
 
 /// Returns a number of blocks that hold the weights of a tile.
