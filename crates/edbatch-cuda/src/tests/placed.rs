@@ -91,6 +91,21 @@ fn groups_are_as_small_as_shared_memory_allows() {
     assert_eq!(placed(&[], 2, 99 << 10).slices, 2);
 }
 
+/// Blocks keep the sums of all products but the last of their largest tiles, if there is room for
+/// the rows of such tiles.
+#[test]
+fn sums_of_earlier_products_have_memory() {
+    let tile = tile(0, 256, 4, 256);
+    let two = UnitTile { products: vec![tile.products[0].clone(); 2], ..tile.clone() };
+    for (tile, kilobytes, floats) in
+        [(&two, 227, 256 * 64), (&two, 180, 0), (&tile, 227, 0), (&two, 640, 256 * 64)]
+    {
+        let placement = placed(std::slice::from_ref(tile), 132, kilobytes << 10);
+        assert_eq!(placement.parked, floats, "{kilobytes} KB");
+        assert_eq!(placement.tiles().contains("S8R8"), kilobytes != 180);
+    }
+}
+
 /// Weights in bf16 are half as large, and rows too.
 #[test]
 fn groups_of_tensor_cores_hold_rounded_weights() {

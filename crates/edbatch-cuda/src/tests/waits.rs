@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use edbatch_graph::{Dag, Graph, Network, NodeId, Shape};
-use edbatch_layout::{CellStyle, Program, Want};
+use edbatch_layout::{CellStyle, Plan, Program, Want};
+use edbatch_models::Model;
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Given, Precision, Rows};
 use edbatch_testing::Subject;
 use edbatch_testing::networks::Random;
+use edbatch_zoo::{TreeLstm, TreeSizes};
 use rand::SeedableRng;
 
 use super::compiled_or_skip;
@@ -81,6 +83,30 @@ fn plans_after_a_failed_launch_read_no_old_rows() {
         let plan = subject.plan(&program, &cuda, &[]);
         let arenas = if driver == Driver::Teams { 2 } else { 1 };
         assert_eq!(cuda.bytes_of(&plan), arenas * 4 * plan.arena as u64, "{driver:?}");
+    }
+}
+
+/// The largest tiles of trees need memory for the sums of a product, 64 KB for each SM. Devices with
+/// less shared memory have no such tiles.
+#[test]
+fn memory_for_sums_of_tiles_is_counted() {
+    let sizes = TreeSizes { vocabulary: 9, embed: 64, hidden: 64, classes: 2 };
+    let network = TreeLstm::new(sizes).unwrap().network().clone();
+    let graph = Graph::new(network.clone());
+    let subject = Subject::of(network, graph, &mut Random::seed_from_u64(3));
+    let program = Program::new(subject.network.clone(), CellStyle::Planned).unwrap();
+    let program = Arc::new(program);
+    for (resident, bytes) in [(150 << 10, 12 * (64 << 10)), (64 << 10, 0)] {
+        let device = Arc::new(Emulated::new(5).with_size(12, resident));
+        let cuda = Cuda::new(&[device], &program, &subject.parameters, &CudaOptions::new());
+        let cuda = cuda.map_err(|error| CudaError::of(&error).cloned().expect("an error of CUDA"));
+        let Some(mut cuda) = compiled_or_skip(cuda) else { return };
+        let plan = Plan::default();
+        assert_eq!((cuda.bytes_of(&plan), cuda.bytes().arena), (bytes, 0));
+        cuda.run_in_waves(&plan, &Given { initial: &Rows::new(), places: &[], host: &[] }, &[])
+            .unwrap();
+        let (more, least) = (cuda.bytes().arena as u64, bytes..bytes + 4096);
+        assert!(least.contains(&more), "{more} bytes, expected {bytes}");
     }
 }
 

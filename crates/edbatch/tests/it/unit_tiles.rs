@@ -25,6 +25,9 @@ const MODELS: [(&str, &[usize]); 9] = [
     ("lattice_gru", &[]),
 ];
 
+/// The number of the shape with the most rows. It needs more shared memory than others.
+const LARGEST: u32 = 8;
+
 /// Every shape of all models, or one of each. Mini-batches have one input or all, in one or two
 /// parts.
 #[test]
@@ -45,7 +48,15 @@ fn models_with_unit_tiles_have_the_bits_of_the_cpu() {
             ran += &format!("{name} {hidden}: {tiles}\n");
         }
     }
-    let shapes = ["P2R1", "P2R2", "P4R2", "P4R4", "S4R8"];
+    for hidden in [64, 80] {
+        let options = CudaOptions::new().shape(Some(LARGEST));
+        let Some((tiles, got, expected)) = check("tree_lstm", hidden, &options, None) else {
+            return;
+        };
+        assert!(got == expected, "{hidden}, {tiles}: other bits than the CPU");
+        ran += &format!("tree_lstm {hidden}: {tiles}\n");
+    }
+    let shapes = ["P2R1", "P2R2", "P4R2", "P4R4", "S4R8", "S8R8"];
     assert!(shapes.iter().all(|shape| ran.contains(shape)), "{ran}");
     let without: Vec<&str> = ran.lines().filter(|line| line.ends_with(": ")).collect();
     assert!(without.is_empty(), "no unit tiles: {without:?}");
@@ -113,7 +124,11 @@ fn check(
     let mut cpu = Engine::with_options(model.clone(), parameters.clone(), on_cpu).unwrap();
     let expected = cpu.run(&inputs).unwrap();
     let program = Program::new(model.network().clone(), CellStyle::default()).unwrap();
-    let (program, device) = (Arc::new(program), EmulatedDevice::new(7));
+    let program = Arc::new(program);
+    let device = match options.shape {
+        Some(LARGEST) => EmulatedDevice::with_size(7, 12, 150 << 10),
+        _ => EmulatedDevice::new(7),
+    };
     let backend = emulated::with(&device, program.clone(), &parameters, options)?;
     let tiles = device.team_size(&program, options).tiles;
     let shape = options.shape.unwrap_or(0);
