@@ -136,8 +136,8 @@ pub(crate) struct Arguments {
     pub(crate) outputs: u64,
     /// The argmax indices of wanted values, in host memory.
     pub(crate) indices: u64,
-    /// The trained parameters, or for other programs memory for the sums that the team's blocks keep
-    /// while their tiles go on.
+    /// The trained parameters, or for other programs memory for the sums that the team's blocks
+    /// keep while their tiles go on.
     pub(crate) masters: u64,
     /// The state of a step of training: `kernels/stage.h`.
     pub(crate) stage: u64,

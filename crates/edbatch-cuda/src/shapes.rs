@@ -228,9 +228,9 @@ pub(crate) const LARGE_WAVE: f32 = 0.1;
 pub(crate) const SMALL_WAVE: f32 = 0.5;
 pub(crate) const SMALL_COST: f32 = 20e-6;
 
-/// The bytes that an SM reads and writes in its second-level cache in a µs, if all do: an *estimate*
-/// from 2,560 bytes a cycle of an A100, at the 1.75 GHz of an H200 with 132 SMs. Source: A100 notes
-/// of github.com/smallscientist1/cuda_microbenchmark.
+/// The bytes that an SM reads and writes in its second-level cache in a µs, if all do. An
+/// *estimate* from 2,560 bytes a cycle of an A100, at the 1.75 GHz of an H200 with 132 SMs. Source:
+/// `analysis_A100.md` of github.com/smallscientist1/cuda_microbenchmark.
 const L2_BYTES_OF_SM: f32 = 33_900.0;
 
 /// The bytes that an SM reads and writes in a µs, if all do: 2.5 TB/s of an H200 with 132 SMs, an

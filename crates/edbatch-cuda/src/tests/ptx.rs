@@ -57,8 +57,9 @@ fn basic_blocks(ptx: &str) -> Vec<Counts> {
 
 /// For the largest inner loops, all unrolled over 32 terms: multiply-adds, and the most loads and
 /// other instructions. They are large tiles of 16 rows, P2R1, P4R2, P2R2, P4R4 and large tiles of
-/// 64 rows, S4R8, and S8R8 (one loop for both products). A thread of P2R1 has two columns of one row of two products, so it
-/// loads four terms of a row, and four times two weights, for eight multiply-adds.
+/// 64 rows, S4R8, and S8R8 (one loop for both products). A thread of P2R1 has two columns of one
+/// row of two products, so it loads four terms of a row, and four times two weights, for eight
+/// multiply-adds.
 const MOST: [[u32; 3]; 7] = [
     [128, 40, 30],
     [128, 80, 12],

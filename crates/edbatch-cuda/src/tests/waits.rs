@@ -86,8 +86,8 @@ fn plans_after_a_failed_launch_read_no_old_rows() {
     }
 }
 
-/// The largest tiles of trees need memory for the sums of a product, 64 KB for each SM. Devices with
-/// less shared memory have no such tiles.
+/// The largest tiles of trees need memory for the sums of a product, 64 KB for each SM. Devices
+/// with less shared memory have no such tiles.
 #[test]
 fn memory_for_sums_of_tiles_is_counted() {
     let sizes = TreeSizes { vocabulary: 9, embed: 64, hidden: 64, classes: 2 };
