@@ -8,7 +8,7 @@ use super::compilation::OnCompile;
 use super::team_pool::TeamPool;
 
 /// The headers that a source may include, by name.
-pub(crate) const HEADERS: [(&str, &str); 18] = [
+pub(crate) const HEADERS: [(&str, &str); 19] = [
     ("ahead.h", include_str!("kernels/ahead.h")),
     ("attention.h", include_str!("kernels/attention.h")),
     ("barrier.h", include_str!("kernels/barrier.h")),
@@ -20,6 +20,7 @@ pub(crate) const HEADERS: [(&str, &str); 18] = [
     ("large.h", include_str!("kernels/large.h")),
     ("loss.h", include_str!("kernels/loss.h")),
     ("outputs.h", include_str!("kernels/outputs.h")),
+    ("ring.h", include_str!("kernels/ring.h")),
     ("small.h", include_str!("kernels/small.h")),
     ("stage.h", include_str!("kernels/stage.h")),
     ("steps.h", include_str!("kernels/steps.h")),

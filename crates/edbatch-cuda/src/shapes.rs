@@ -53,15 +53,15 @@ pub(crate) enum Shape {
     P4R2,
     P4R4,
     S4R8,
+    S8R8,
     T32,
     T128,
-    S8R8,
 }
 
 use Shape::{P2R1, P2R2, P4R2, P4R4, S4R8, S8R8, T32, T128};
 
 /// All shapes, by number.
-pub(crate) const SHAPES: [Shape; 8] = [P2R1, P2R2, P4R2, P4R4, S4R8, T32, T128, S8R8];
+pub(crate) const SHAPES: [Shape; 8] = [P2R1, P2R2, P4R2, P4R4, S4R8, S8R8, T32, T128];
 
 /// The maximum number of rows of a tile, but for S8R8: `UNIT_TILE` of `kernels/job.h`.
 const MAX_ROWS: u32 = 128;

@@ -48,7 +48,7 @@ pub(crate) fn source(
     if let Some(name) = precision.macro_name() {
         line!(text, "#define {name}");
     }
-    for header in ["attention", "copies", "large", "tensor_tile"] {
+    for header in ["attention", "copies", "large", "ring", "tensor_tile"] {
         line!(text, "#include \"{header}.h\"");
     }
     let functions = Functions::default();

@@ -183,7 +183,7 @@ fn source(functions: &str, wave: &str) -> Source {
     let text = format!(
         "{define}\n#include \"ahead.h\"\n#include \"attention.h\"\n#include \"outputs.h\"\n\
          #include \"small.h\"\n\
-         #include \"large.h\"\n#include \"tensor_tile.h\"\n\n{functions}\n\n\
+         #include \"large.h\"\n#include \"ring.h\"\n#include \"tensor_tile.h\"\n\n{functions}\n\n\
          DEVICE void wave(TeamBlock block, const Arguments& a) {{\n{wave}\n}}\n\
          DEVICE void load_weights(TeamBlock, const Arguments&) {{}}\n\
          DEVICE const float* missing_row(TeamBlock, Job) {{ return nullptr; }}\n\

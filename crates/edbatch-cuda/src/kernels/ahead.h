@@ -15,7 +15,7 @@ struct Wave {
     u32 first_job, jobs, first_copy, copies;
     bool tiles;
 };
-enum : u32 { TILES_ONLY = 0x80000000u, RING = 5, BIG_RING = 8 };
+enum : u32 { TILES_ONLY = 0x80000000u, RING = 5, BIG_RING };
 
 // The most rows of a tile whose starts are loaded ahead.
 enum : u32 { MOST_AHEAD = FOUND / NEAR };
@@ -110,7 +110,7 @@ struct Ahead {
         for (u32 i = 0; i < own.jobs && all; ++i) {
             const u32* job = near(number, i);
             u32 shape = shape_of(block, job[0], calls_of_group(block, job));
-            all = shape != RING && shape != BIG_RING;
+            all = shape - RING > BIG_RING - RING;
         }
         return all;
     }

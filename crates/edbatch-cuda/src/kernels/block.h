@@ -38,7 +38,7 @@ struct Arguments {
     float* outputs;
     u32* indices;
     // The trained parameters; of other programs, the sums that blocks keep here while their tiles
-    // go on (`tile.h`).
+    // go on (`ring.h`).
     union {
         const float* masters;
         float* parked;

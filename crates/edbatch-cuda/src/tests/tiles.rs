@@ -47,7 +47,7 @@ template <class T> DEVICE void tiles(TeamBlock block, const Arguments& a, u32 sh
     for (u32 first = 0, all = a.commands[1]; first < all; first += most) {
         u32 count = all - first < most ? all - first : most;
         Share share{0, first, count, block.index, block.slices, shape, most};
-        unit_tile<T, 159>(block, Job(a, a.commands, share, block.ahead()), shape);
+        unit_tile<T, 63>(block, Job(a, a.commands, share, block.ahead()), shape);
     }
 }";
 

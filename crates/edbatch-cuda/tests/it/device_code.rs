@@ -41,17 +41,17 @@ sm_80 tree_gru 256: 32 x 3, 0 of 1572864, 3 4: P2R1 S4R8
 sm_80 mv_rnn 256: 4 x 27, 0 of 32768, 2: P2R1 P2R2 P4R2 P4R4 S4R8
 sm_80 bilstm_tagger 256: 108 x 1, 0 of 6291456, 1 4: P2R1 P4R4 S4R8, 2 5: P2R1 S4R8
 sm_80 bilstm_tagger_char 256: 108 x 1, 4194304 of 9961472, 2 3 5 6 8 9: P2R2 S4R8
-sm_80 lstm_nmt 256: 32 x 3, 0 of 2097152, 2 5: P2R1 P2R2 P4R2 P4R4 S4R8
-sm_80 lattice_lstm 256: 32 x 3, 0 of 2097152, 1 3: P2R1 P2R2 P4R2 P4R4 S4R8
+sm_80 lstm_nmt 256: 32 x 3, 0 of 2097152, 2 5: P2R1 P2R2 P4R2 P4R4 S4R8 S8R8
+sm_80 lattice_lstm 256: 32 x 3, 0 of 2097152, 1 3: P2R1 P2R2 P4R2 P4R4 S4R8 S8R8
 sm_80 lattice_gru 256: 32 x 3, 0 of 1572864, 1 4: P2R1 P4R4 S4R8, 2 5: P2R1 S4R8
-sm_90 tree_lstm 256: 16 x 8, 0 of 2097152, 2: P2R1 P2R2 P4R2 P4R4 S4R8
-sm_90 tree_lstm_2type 256: 32 x 4, 0 of 4194304, 2 3: P2R1 P2R2 P4R2 P4R4 S4R8
+sm_90 tree_lstm 256: 16 x 8, 0 of 2097152, 2: P2R1 P2R2 P4R2 P4R4 S4R8 S8R8
+sm_90 tree_lstm_2type 256: 32 x 4, 0 of 4194304, 2 3: P2R1 P2R2 P4R2 P4R4 S4R8 S8R8
 sm_90 tree_gru 256: 16 x 8, 0 of 1572864, 3 4: P2R1 S4R8
 sm_90 mv_rnn 256: 4 x 33, 0 of 32768, 2: P2R1 P2R2 P4R2 P4R4 S4R8
 sm_90 bilstm_tagger 256: 64 x 2, 0 of 6291456, 1 2 4 5: P2R1 P4R4 S4R8
 sm_90 bilstm_tagger_char 256: 132 x 1, 0 of 9961472, 2 3 5 6 8 9 10 11: P2R2 S4R8
-sm_90 lstm_nmt 256: 16 x 8, 0 of 2097152, 2 5: P2R1 P2R2 P4R2 P4R4 S4R8
-sm_90 lattice_lstm 256: 16 x 8, 0 of 2097152, 1 3: P2R1 P2R2 P4R2 P4R4 S4R8
+sm_90 lstm_nmt 256: 16 x 8, 0 of 2097152, 2 5: P2R1 P2R2 P4R2 P4R4 S4R8 S8R8
+sm_90 lattice_lstm 256: 16 x 8, 0 of 2097152, 1 3: P2R1 P2R2 P4R2 P4R4 S4R8 S8R8
 sm_90 lattice_gru 256: 16 x 8, 0 of 1572864, 1 4: P2R1 P4R4 S4R8, 2 5: P2R1 S4R8
 sm_90 tree_lstm 512: 64 x 2, 0 of 8388608, 2: P2R1 P2R2 S4R8
 sm_90 tree_lstm_2type 512: 132 x 1, 0 of 16777216, 2 3: P2R1 P2R2 S4R8
@@ -59,8 +59,8 @@ sm_90 tree_gru 512: 64 x 2, 0 of 6291456, 3 4: P2R1 S4R8
 sm_90 mv_rnn 512: 4 x 33, 0 of 131072, 2: P2R1 P2R2 P4R2 P4R4 S4R8
 sm_90 bilstm_tagger 512: 132 x 1, 8388608 of 25165824, 1 4: P2R1 P4R4 S4R8, 2: P2R1 S4R8
 sm_90 bilstm_tagger_char 512: 132 x 1, 25165824 of 39845888, 2 3 5 6 8: P2R2 S4R8
-sm_90 lstm_nmt 512: 64 x 2, 0 of 8388608, 2 5: P2R1 P2R2 P4R2 P4R4 S4R8
-sm_90 lattice_lstm 512: 64 x 2, 0 of 8388608, 1 3: P2R1 P2R2 P4R2 P4R4 S4R8
+sm_90 lstm_nmt 512: 64 x 2, 0 of 8388608, 2 5: P2R1 P2R2 P4R2 P4R4 S4R8 S8R8
+sm_90 lattice_lstm 512: 64 x 2, 0 of 8388608, 1 3: P2R1 P2R2 P4R2 P4R4 S4R8 S8R8
 sm_90 lattice_gru 512: 64 x 2, 0 of 6291456, 1 2 4 5: P2R1 S4R8
 sm_120 tree_lstm 256: 4 x 42, 2097152 of 2097152
 sm_120 tree_lstm_2type 256: 4 x 42, 4194304 of 4194304
@@ -171,7 +171,7 @@ fn the_probe_kernel_compiles_without_spilling() {
 
 /// Registers per thread, by model, on an H100 with 256 elements in a hidden vector; exact for
 /// NVRTC 13.0.88.
-const REGISTERS: [usize; 9] = [240, 238, 254, 168, 250, 230, 222, 220, 210];
+const REGISTERS: [usize; 9] = [254, 254, 254, 168, 250, 230, 249, 241, 210];
 
 #[test]
 fn models_compile_for_hopper() {
