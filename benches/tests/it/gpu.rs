@@ -76,7 +76,7 @@ fn a_rehearsal_writes_figures_for_every_part() {
     // Each shape, or those that the time has sufficed for.
     let [passed, stopped, skipped] =
         [Outcome::Passed, Outcome::Stopped, Outcome::Skipped].map(|it| of("waves", it));
-    let complete = passed + skipped == 5 + 2 * 2 || stopped == 1;
+    let complete = passed + skipped == 6 + 2 * 2 || stopped == 1;
     assert!((passed > 0 && complete) || (passed == 0 && skipped == 1), "{printed}");
     for part in ["probe", "latencies", "sanitize"] {
         assert_eq!(of(part, Outcome::Skipped), 1, "{part}");

@@ -63,7 +63,7 @@ use Shape::{P2R1, P2R2, P4R2, P4R4, S4R8, S8R8, T32, T128};
 /// All shapes, by number.
 pub(crate) const SHAPES: [Shape; 8] = [P2R1, P2R2, P4R2, P4R4, S4R8, S8R8, T32, T128];
 
-/// The maximum number of rows of a tile, but for S8R8: `UNIT_TILE` of `kernels/job.h`.
+/// The maximum number of rows of a tile of any shape except S8R8: `UNIT_TILE` of `kernels/job.h`.
 const MAX_ROWS: u32 = 128;
 
 /// The columns of a unit block for which there is S8R8: 16 units with four gates. A block has 256
@@ -164,7 +164,7 @@ impl Shape {
 
     /// Returns the time of a tile's multiply-adds, in µs each. Measured on an H200 with prototypes
     /// of these tiles: a TreeLSTM, H = 256, one tile of each shape a block. On tensor cores it
-    /// includes the element-wise steps. That of S8R8 is *assumed*; nothing has measured it.
+    /// includes the element-wise steps. The cost of S8R8 is *assumed*: it has never run on a GPU.
     pub(crate) fn cost(self, precision: DevicePrecision) -> f32 {
         1e-6 * match self {
             T32 | T128 if precision == DevicePrecision::Bf16 => 1.11,

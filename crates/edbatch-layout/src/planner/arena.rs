@@ -104,8 +104,8 @@ impl Planner {
         }
     }
 
-    /// Lists the values that each batch reads, and sets the last reader of each batch's span, unless
-    /// rows are distinct. A span that no batch reads is freed after the batch that writes it.
+    /// Lists the values that each batch reads. Unless rows are distinct, sets the last reader of
+    /// each batch's span. A span that no batch reads is freed after the batch that writes it.
     fn list_values(&mut self, &MiniBatch { program, graph, schedule, .. }: &MiniBatch<'_>) {
         self.spans.clear();
         self.values.clear();
