@@ -38,8 +38,8 @@
 //! `command_list.rs`, `backend.rs` and `team_pool.rs`; then the kernels: `kernels/block.h`,
 //! `kernels/tile.h`, `kernels/ring.h`, `kernels/tensor_tile.h`, `kernels/large.h`,
 //! `kernels/small.h`, `kernels/steps.h` and `kernels/team.h`. Of training, begin with `step.rs`,
-//! `trained.rs` and `kernels/stage.h`. `unsafe` code is in `emulated.rs`, `nvidia.rs`, the files below these, and
-//! `nvrtc.rs`.
+//! `trained.rs` and `kernels/stage.h`. `unsafe` code is in `emulated.rs`, `nvidia.rs`, the files
+//! below these, and `nvrtc.rs`.
 
 mod backend;
 mod binary;
