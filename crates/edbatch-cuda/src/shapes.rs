@@ -156,8 +156,8 @@ impl Shape {
         matches!(self, S4R8 | S8R8)
     }
 
-    /// Returns the floats of sums that a block keeps in device memory, of a tile with some
-    /// products: all but those of the last one.
+    /// Returns the number of sums that a block keeps in device memory for a tile with some
+    /// products: the sums of all products except the last one.
     pub(crate) fn parked(self, products: u32) -> u32 {
         if self == S8R8 { (products - 1) * SUMS_OF_S8R8 } else { 0 }
     }

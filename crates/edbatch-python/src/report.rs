@@ -18,7 +18,7 @@ pub(crate) struct Statistics {
     nodes: u64,
     /// Number of batches.
     batches: u64,
-    /// Number of decoder steps after the end of a sentence, computed in vain on a device.
+    /// Number of decoder steps that a device has computed after the end of a sentence.
     dropped_steps: u64,
     /// Number of batches in states that the table of a learned policy does not have.
     unseen: u64,

@@ -91,8 +91,8 @@ template <class T> DEVICE void ring_tile(const TeamBlock& block, const Job& j) {
     }
 }
 
-// A tile of twice as many rows, of which a thread has eight columns: the gates of two units. It has
-// registers for the sums of one product. At the end of each product, its sums leave them: for the
+// A tile of twice as many rows. A thread has eight columns, the gates of two units, and registers
+// for the sums of one product. At the end of each product, its sums leave them: for the
 // stages of the ring after the last one, else for device memory that the block has for this. The
 // element-wise steps read them again, a few rows at a time.
 template <class T> CALLED void big_tile(TeamBlock block, Job j) {

@@ -52,7 +52,7 @@ impl<'g> Order<'g> {
 }
 
 /// Orders the nodes of a graph. `waiting` has the number of nodes that each node waits for. Returns
-/// the end of the ready nodes, which is smaller than that of all nodes in a graph with a cycle.
+/// the end of the ready nodes. A graph with a cycle has more nodes.
 #[inline(always)]
 fn order(
     waiting: &mut [u32],
