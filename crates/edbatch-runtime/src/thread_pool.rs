@@ -21,11 +21,11 @@ use crate::kernels::trial;
 /// Time for which a helper spins before it sleeps.
 const SPIN_TIME: Duration = Duration::from_micros(100);
 
-/// If the caller waits this much longer than its own work took, twice, a helper has been stopped.
+/// If the caller waits this much longer than twice the time of its own work, a helper was stopped.
 const LATE: Duration = Duration::from_micros(200);
 
 /// The time without helpers if that happens twice, as a multiple of the time for which the caller
-/// waited. It doubles each time that a helper is stopped again soon.
+/// waited. It doubles each time that a helper is soon stopped again.
 const ALONE: u32 = 8;
 
 /// The longest time without helpers.
@@ -129,9 +129,9 @@ impl ClaimedPool<'_> {
         });
     }
 
-    /// Like [`share`](Self::share), for pieces that take about the same time. After a task for
-    /// which the caller had to wait much longer than it had worked, the caller works alone for a
-    /// while: other processes use the cores of the helpers.
+    /// Like [`share`](Self::share), for pieces that take about the same time. If the caller had to
+    /// wait much longer than it worked, for two tasks within a short time, other processes use the
+    /// cores of the helpers. Then it works alone for a while, at most a second.
     ///
     /// # Panics
     /// Like [`share`](Self::share).
@@ -236,8 +236,9 @@ impl Helpers {
         Ok(all)
     }
 
-    /// The caller had to wait this long for a stopped helper. If it is not the first time within
-    /// some time, lets the caller work alone: helpers that sleep may wake up on the caller's core.
+    /// The caller had to wait this long for a stopped helper. Lets it work alone if that happened a
+    /// short time ago, too. A single time may be a helper that woke up on the caller's core: the
+    /// system soon moves it to another one.
     fn was_late(&mut self, waited: Duration) {
         let now = Instant::now();
         let again = now < self.wary_until;

@@ -181,7 +181,7 @@ const REGISTERS: [(DevicePrecision, [usize; 9]); 3] = [
 fn models_compile_for_hopper() {
     for (precision, expected) in REGISTERS {
         let registers = models_compile(HOPPER, &CudaOptions::new().precision(precision), 256, &[]);
-        // Without a compiler there are none.
+        // There are none if the machine has no compiler.
         if !registers.is_empty() {
             assert_eq!(registers, expected, "{precision:?}");
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use edbatch::cuda::{CudaOptions, DevicePrecision, EmulatedDevice};
+use edbatch::cuda::{CudaOptions, DeviceModel, DevicePrecision, EmulatedDevice};
 use edbatch::models::{Model, ModelConfig, Zoo};
 use edbatch::{Engine, EngineOptions, Loaded, Precision, Rows, load};
 use edbatch_layout::{CellStyle, Program};
@@ -25,8 +25,16 @@ const MODELS: [(&str, &[usize]); 9] = [
     ("lattice_gru", &[]),
 ];
 
+/// The number of a shape.
+fn number(precision: DevicePrecision, shape: &str) -> u32 {
+    let shapes = DeviceModel::costs(precision);
+    shapes.into_iter().find(|(_, name, _)| name == shape).expect("a shape of the precision").0
+}
+
 /// The number of the shape with the most rows. It needs more shared memory than others.
-const LARGEST: u32 = 8;
+fn largest() -> u32 {
+    number(DevicePrecision::Exact, "S8R8")
+}
 
 /// Every shape of all models, or one of each. Mini-batches have one input or all, in one or two
 /// parts.
@@ -48,15 +56,15 @@ fn models_with_unit_tiles_have_the_bits_of_the_cpu() {
             ran += &format!("{name} {hidden}: {tiles}\n");
         }
     }
-    for hidden in [64, 80] {
-        let options = CudaOptions::new().shape(Some(LARGEST));
+    for hidden in [64, 96] {
+        let options = CudaOptions::new().shape(Some(largest()));
         let Some((tiles, got, expected)) = check("tree_lstm", hidden, &options, None) else {
             return;
         };
         assert!(got == expected, "{hidden}, {tiles}: other bits than the CPU");
-        ran += &format!("tree_lstm {hidden}: {tiles}\n");
+        assert!(tiles.ends_with(": S8R8"), "{tiles}: not forced");
     }
-    let shapes = ["P2R1", "P2R2", "P4R2", "P4R4", "S4R8", "S8R8"];
+    let shapes = ["P2R1", "P2R2", "P4R2", "P4R4", "S4R8"];
     assert!(shapes.iter().all(|shape| ran.contains(shape)), "{ran}");
     let without: Vec<&str> = ran.lines().filter(|line| line.ends_with(": ")).collect();
     assert!(without.is_empty(), "no unit tiles: {without:?}");
@@ -70,13 +78,14 @@ fn models_in_tf32_and_bf16_are_near_the_cpu() {
     for (precision, range) in precisions {
         for (name, _) in MODELS {
             let mut first: Option<Vec<Rows>> = None;
-            for shape in [0, 6, 7] {
-                let options = CudaOptions::new().precision(precision).shape(Some(shape));
+            for shape in ["", "T32", "T128"] {
+                let forced = (!shape.is_empty()).then(|| number(precision, shape));
+                let options = CudaOptions::new().precision(precision).shape(forced);
                 let Some((tiles, got, expected)) = check(name, 64, &options, first.as_deref())
                 else {
                     return;
                 };
-                assert!(tiles.contains("T32") || tiles.contains("T128"), "{name}: {tiles}");
+                assert!(tiles.contains('T') && tiles.ends_with(shape), "{name}: {tiles}");
                 // A translator may choose other words.
                 if name != "lstm_nmt" {
                     let off = distance(&got, &expected);
@@ -126,7 +135,7 @@ fn check(
     let program = Program::new(model.network().clone(), CellStyle::default()).unwrap();
     let program = Arc::new(program);
     let device = match options.shape {
-        Some(LARGEST) => EmulatedDevice::with_size(7, 12, 150 << 10),
+        Some(shape) if shape == largest() => EmulatedDevice::with_size(7, 12, 150 << 10),
         _ => EmulatedDevice::new(7),
     };
     let backend = emulated::with(&device, program.clone(), &parameters, options)?;
